@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import queue
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from asked import KAFKA, SPEC
+from fitted_models import model
 from kept import knowledge, pairs
 from lived import dataflow
 from msgspec.structs import replace
@@ -18,16 +21,28 @@ from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
-from headgate.agent.training.task import AnyTask, Source, StoredTask, Task, Trained, pack, unpack
+from headgate.agent.training.task import (
+    AnyTask,
+    RefitTask,
+    Source,
+    StoredTask,
+    Task,
+    Trained,
+    pack,
+    unpack,
+)
 from headgate.agent.training.trainer import Done
 from headgate.learning import (
     ErrorMetric,
     LearnedSettings,
     Lost,
+    Model,
     ModelsWanted,
     OutputSettings,
+    Refit,
     Train,
     decode_answer,
+    encode_model,
     encode_question,
     version_of_model,
 )
@@ -65,7 +80,7 @@ class Stand:
         flow = self.metrics.of("lived")
         return LearnedAdviser(SPEC, KAFKA, self.trains, known, flow, supervision)
 
-    def ask(self, question: Train | ModelsWanted) -> None:
+    def ask(self, question: Train | Refit | ModelsWanted) -> None:
         self.adviser.answer(encode_question(question), lambda *said: self.told.put(said))
 
     def heard(self) -> tuple[dict[str, bytes | Lost] | None, str]:
@@ -146,6 +161,80 @@ def test_stored_pairs_that_do_not_fit_are_a_reason(stand: Stand) -> None:
     assert "no pairs of `level` are kept" in report.failure
     assert "knowledge --import" in report.failure
     assert stand.trains.asked == []
+
+
+def fit_anew(stand: Stand) -> RefitTask:
+    """Have the map's model fitted anew, and return what is asked of the trainer."""
+    model = encode_model(modelled())
+    knowledge(stand.rows).keep_pairs(pairs())
+    stand.ask(Refit({"map": knowledge(stand.rows).keep_model("lived", "map", model)}, 50))
+    while not stand.trains.asked:
+        time.sleep(0.005)
+    [(task, _)] = stand.trains.asked
+    assert isinstance(task, RefitTask)
+    assert task.models == {"map": model}
+    return task
+
+
+def modelled() -> Model:
+    """Return a model of the map whose training has the stored pairs."""
+    levels = {one.key.container: one.basis.levels for one in pairs() if one.basis is not None}
+    known = model()
+    one = known.containers["areas"]
+    containers = {
+        name: replace(
+            one, levels=np.array(levels[name]), forest=replace(one.forest, labels=("map",))
+        )
+        for name in ("sensors", "areas")
+    }
+    return replace(known, output="map", metric=ErrorMetric.RMSE, containers=containers)
+
+
+def test_a_model_is_fitted_anew_with_the_pairs_of_its_training(stand: Stand) -> None:
+    task = fit_anew(stand)
+    found = [unpack(each).key for each in task.pairs]
+    assert (task.last, task.kafka, task.spec) == (50, KAFKA, SPEC)
+    assert sorted(found) == sorted(one.key for one in pairs() if one.key.output == "map")
+
+    stand.trained(Trained({"map": b"anew"}))
+
+    assert stand.heard() == ({"map": b"anew"}, "")
+    assert knowledge(stand.rows).model("lived", "map", version_of_model(b"anew")) == b"anew"
+    assert stand.counted("map", "refitted") == 1
+    assert stand.adviser.report is None, "it is no training"
+
+
+@pytest.mark.parametrize("how", ["no process", "no label", "no model", "no HBase"])
+def test_a_fit_that_comes_to_nothing_is_of_no_model_and_says_why(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "no model":
+        stand.ask(Refit({"map": "0" * 16}, 50))
+    else:
+        fit_anew(stand)
+        if how == "no HBase":
+            monkeypatch.setattr(stand.rows, "put", away)
+        stand.trained(
+            None if how == "no process" else Trained({}, {"map": "no two waves"})
+            if how == "no label" else Trained({"map": b"anew"}),
+            "it ended with status 1" if how == "no process" else "",
+        )  # fmt: skip
+    found, _ = stand.heard()
+    assert found is not None
+    lost = found["map"]
+    assert isinstance(lost, Lost)
+    words = {
+        "no process": "it ended with status 1",
+        "no label": "no two waves",
+        "no model": "is not in the knowledge table",
+        "no HBase": "models could not be kept: .*away",
+    }
+    assert re.search(words[how], lost.reason)
+    assert stand.counted("map", "not refitted") == 1
+
+
+def away(*_: Any, **__: Any) -> None:
+    raise Unreachable("HBase is away")
 
 
 def test_a_training_that_failed_is_a_reason(stand: Stand) -> None:

@@ -6,6 +6,7 @@ import io
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,18 +15,24 @@ from kept import knowledge
 from simulation import ScriptedAgent, World
 from simulation.rows import MemoryRows
 
-from headgate.agent.errors import Refused
+from headgate.agent.errors import AgentError, Refused
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
 from headgate.agent.training.parquet import read_pairs, write_pairs
-from headgate.agent.training.task import AnyTask, Source, StoredTask, Task
+from headgate.agent.training.task import AnyTask, RefitTask, Source, StoredTask, Task, Trained
 from headgate.agent.training.trainer import Done
-from headgate.agent.training.training import learn, learn_stored
+from headgate.agent.training.training import learn, learn_from_service, learn_stored
 from headgate.engine import PolicyReport
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.flows import parse_dataflow
-from headgate.learning import LEARNED, POLICIES, Learned
+from headgate.learning import (
+    LEARNED,
+    POLICIES,
+    Learned,
+    decode_model,
+    version_of_model,
+)
 from headgate.replay import RecordedUpdate, in_order, read_recording
 
 SOURCE = """
@@ -52,13 +59,20 @@ class InMemory:
         self._world = world
         self.tasks: list[Task] = []
         self.stored: list[StoredTask] = []
+        self.refits: list[RefitTask] = []
 
     def train(self, task: AnyTask, done: Done) -> None:
         if isinstance(task, StoredTask):
             self.stored.append(task)
             done(learn_stored(task), "", 0.5)
             return
-        self.tasks.append(task)
+        learned: Callable[..., Trained]
+        if isinstance(task, RefitTask):
+            self.refits.append(task)
+            learned = partial(learn_from_service, task)
+        else:
+            self.tasks.append(task)
+            learned = partial(learn, task)
         world = self._world
         recording = read_recording(world.dataflow.name, world.decisions)
         topics = {updates_topic(table): world.partitions for table in ("in", "mid", "out")}
@@ -75,7 +89,12 @@ class InMemory:
             for partition, messages in enumerate(world.topic(topic))
         }
         events = in_order(recording.decisions, topics, lambda *place: next(logs[place], None))
-        done(learn(task, recording, events, topics), "", 0.5)
+        try:
+            trained = learned(recording, events, topics)
+        except AgentError as error:
+            done(None, str(error), 0.5)
+        else:
+            done(trained, "", 0.5)
 
     def forget(self, dataflow: str) -> None:
         pass
@@ -84,12 +103,14 @@ class InMemory:
 class Served:
     """A world whose agents train and keep models."""
 
-    def __init__(self) -> None:
-        self.world = World(parse_dataflow(SOURCE, "air", None, "air"), policies=POLICIES)
+    def __init__(self, source: str = SOURCE) -> None:
+        self.world = World(parse_dataflow(source, "air", None, "air"), policies=POLICIES)
         self.trains = InMemory(self.world)
         self.rows = MemoryRows()
         self.metrics = AgentMetrics()
         self.chance = random.Random(3)
+        self.offset = 0.0
+        """That readings have risen by."""
         self.advisers: list[LearnedAdviser] = []
         self.begin()
 
@@ -117,7 +138,8 @@ class Served:
         world.run(lambda: True)
         before = len(world.commits)
         for row in range(4):
-            world.write("in", b"%d" % row, b"c:v", b"%.2f" % self.chance.uniform(40.0, 60.0))
+            reading = self.offset + self.chance.uniform(40.0, 60.0)
+            world.write("in", b"%d" % row, b"c:v", b"%.2f" % reading)
         self.agent.ask(lambda runtime, now: runtime.waves.mark((), now, PERIOD * number))
         world.run(lambda: self.agent.settled() >= number)
         return [commit.action for commit in world.commits[before:]]
@@ -243,6 +265,76 @@ def test_a_dataflow_with_a_short_recording_learns_from_pairs_of_another(
     assert [] in ran
     assert short.decided()["trained_on"] == 24
     assert short.trains.tasks == []
+
+
+@pytest.fixture
+def refitted() -> Iterator[Served]:
+    """Yield a world whose models are fitted anew after every 10 waves, and that audits often."""
+    made = Served(SOURCE.replace("0.01%", "40%") + "  refit: 10\n")
+    yield made
+    for adviser in made.advisers:
+        adviser.close()
+
+
+def test_a_model_is_fitted_anew_to_what_service_has_shown_and_by_another_agent_too(
+    refitted: Served,
+) -> None:
+    served = refitted
+    for number in range(1, 26):
+        served.wave(number)
+    served.until(lambda: bool(served.model()))
+    trained, served.offset = served.model(), 100.0
+    for number in range(26, 36):
+        assert served.trains.refits == []
+        assert "combine" in served.wave(number), "it is unlike all that was learned from"
+    served.until(lambda: served.decided()["refits"] == 1)
+
+    first = served.model()
+    [task] = served.trains.refits
+    assert (task.last, set(task.models)) == (35, {"map"})
+    assert version_of_model(task.models["map"]) == trained != first
+    assert {each.key.wave for each in task.pairs} == set(range(2, 25))
+    assert served.decided()["model_age"] == 0
+    kept = knowledge(served.rows)
+    old, new = (decode_model(kept.model("air", "map", each)) for each in (trained, first))
+    assert (new.threshold, new.calibration, new.waves) == (old.threshold, old.calibration, 24)
+
+    ran = [served.wave(number) for number in range(36, 40)]
+    assert [] in ran, "it is like what service has shown"
+    served.agent.ask(lambda runtime, now: runtime.save(now))
+    served.begin()
+    served.agent.alive = False
+    served.world.run(lambda: True)
+    served.until(lambda: len(served.world.agents) == 2 and "threshold" in served.decided())
+    assert (served.model(), served.decided()["refits"]) == (first, 1)
+    for number in range(40, 46):
+        assert len(served.trains.refits) == 1
+        served.wave(number)
+    served.until(lambda: served.decided()["refits"] == 2)
+    assert [task.last for task in served.trains.refits] == [35, 45]
+    assert len(served.trains.tasks) == 1
+
+
+def test_without_the_pairs_of_its_training_a_model_stays_and_it_is_said_why(
+    refitted: Served,
+) -> None:
+    served = refitted
+    for number in range(1, 26):
+        served.wave(number)
+    served.until(lambda: bool(served.model()))
+    model = served.model()
+    knowledge(served.rows).trim("air", 0, {model})
+    for number in range(26, 36):
+        served.wave(number)
+
+    def words() -> str:
+        assert served.agent.runtime is not None
+        report = served.agent.runtime.state.engine.actions["draw"].policy.report()
+        return "" if report is None else report.words
+
+    served.until(lambda: "not fitted anew in wave 35: no pairs are stored of `map`" in words())
+    assert "train it again" in words()
+    assert (served.model(), served.decided()["refits"]) == (model, 0)
 
 
 def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served) -> None:

@@ -37,7 +37,14 @@ from headgate.learning.fitting.models import (
     fit_on,
 )
 from headgate.learning.fitting.quality import Quality
-from headgate.learning.fitting.refit import LabelledRows, WeightedFitter, refit, service_pairs
+from headgate.learning.fitting.refit import (
+    RECENT_WAVES,
+    LabelledRows,
+    WeightedFitter,
+    refit,
+    service_pairs,
+)
+from headgate.learning.fitting.service import MOST_LABELS, ServiceWaves, service_labels
 from headgate.learning.fitting.training import (
     Fitter,
     OutputPairs,
@@ -101,6 +108,7 @@ from headgate.learning.triggers.consultation import (
     Models,
     ModelsWanted,
     Question,
+    Refit,
     Train,
     decode_answer,
     decode_question,
@@ -127,7 +135,9 @@ __all__ = [
     "FOLLOWED",
     "LEARNED",
     "LEVELS",
+    "MOST_LABELS",
     "POLICIES",
+    "RECENT_WAVES",
     "RELEARNING_AGES",
     "RELEARNING_WAVES",
     "AuditedRate",
@@ -170,8 +180,10 @@ __all__ = [
     "Predictor",
     "Quality",
     "Question",
+    "Refit",
     "Relearn",
     "Residuals",
+    "ServiceWaves",
     "StagePolicy",
     "StagedLoop",
     "Step",
@@ -224,6 +236,7 @@ __all__ = [
     "outside",
     "refit",
     "row_of",
+    "service_labels",
     "service_pairs",
     "settings_of",
     "staged_loop",

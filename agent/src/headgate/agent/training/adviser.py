@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, assert_never
 
 import structlog
 from msgspec import Struct
@@ -16,9 +16,10 @@ from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
-from headgate.agent.training.stored import stretch_of
+from headgate.agent.training.stored import keys_of_models, stretch_of
 from headgate.agent.training.task import (
     AnyTask,
+    RefitTask,
     Source,
     StoredTask,
     Task,
@@ -34,7 +35,9 @@ from headgate.learning import (
     Lost,
     Models,
     ModelsWanted,
+    Refit,
     Train,
+    UnusableModel,
     decode_question,
     encode_answer,
 )
@@ -122,10 +125,16 @@ class LearnedAdviser:
     def answer(self, question: bytes, done: Done) -> None:
         """See ``ports.Adviser``."""
         asked = decode_question(question)
-        if isinstance(asked, Train):
-            self.train(asked, done)
-        else:
-            self._soon(lambda: self._find(asked, done))
+        match asked:
+            case Train():
+                self.train(asked, done)
+            case Refit():
+                spec = self._spec
+                self._soon(lambda: self._fit_anew(spec, asked, done))
+            case ModelsWanted():
+                self._soon(lambda: self._find(asked, done))
+            case _:
+                assert_never(asked)
 
     def train(self, asked: Train, done: Done) -> None:
         """Have models trained, of the waves before one."""
@@ -204,6 +213,67 @@ class LearnedAdviser:
                 raise
             return
         self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
+
+    def _fit_anew(self, spec: DataflowSpec, asked: Refit, done: Done) -> None:
+        """Begin to fit models anew; a failure is of no model, so that nobody takes it for one."""
+        try:
+            models = {
+                output: self._knowledge.model(spec.name, output, version)
+                for output, version in asked.models.items()
+            }
+            keys = keys_of_models(self._knowledge.pair_keys(spec.name), models)
+            pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
+        except Exception as error:  # whatever it is, the trigger waits for an answer
+            known = isinstance(error, (AgentError, UnusableModel))
+            self._tell_refitted(asked, {}, str(error) if known else describe(error), 0.0, done)
+            if not known:
+                raise
+            return
+
+        def ended(trained: Trained | None, reason: str, seconds: float) -> None:
+            self._soon(lambda: self._take_refitted(asked, trained, reason, seconds, done))
+
+        self._trainer.train(RefitTask(self._kafka, spec, models, pairs, asked.wave), ended)
+
+    def _take_refitted(
+        self, asked: Refit, trained: Trained | None, reason: str, seconds: float, done: Done
+    ) -> None:
+        if trained is None:
+            self._tell_refitted(asked, {}, reason, seconds, done)
+            return
+        try:
+            for output, model in trained.models.items():
+                self._knowledge.keep_model(self._spec.name, output, model)
+        except Exception as error:  # whatever it is, the trigger waits for an answer
+            words = f"models could not be kept: {describe(error)}"
+            self._tell_refitted(asked, {}, words, seconds, done)
+            if not isinstance(error, AgentError):
+                raise
+            return
+        lost = {output: Lost(why) for output, why in trained.reasons.items()}
+        self._tell_refitted(asked, {**lost, **trained.models}, reason, seconds, done)
+
+    def _tell_refitted(
+        self,
+        asked: Refit,
+        found: Mapping[str, bytes | Lost],
+        reason: str,
+        seconds: float,
+        done: Done,
+    ) -> None:
+        outputs = {output: found.get(output, Lost(reason)) for output in asked.models}
+        for output, each in outputs.items():
+            fitted = isinstance(each, bytes)
+            self._metrics.trainings.labels(output, "refitted" if fitted else "not refitted").inc()
+            log.info(
+                "fitted anew" if fitted else "not fitted anew",
+                dataflow=self._spec.name,
+                output=output,
+                instead=asked.models[output],
+                reason=each.reason if isinstance(each, Lost) else "",
+                seconds=round(seconds, 1),
+            )
+        done(encode_answer(Models(outputs, asked.models)), "")
 
     def _fail(self, report: TrainingReport, words: str) -> None:
         self._note(replace(report, seconds=report.seconds or 0.0, failure=words))

@@ -20,9 +20,10 @@ from msgspec import Struct
 from headgate.agent.errors import AgentError
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.supervision import Supervision, ThreadKind, describe
-from headgate.agent.training.task import AnyTask, StoredTask, Task, Trained
-from headgate.agent.training.training import learn_stored, train
+from headgate.agent.training.task import AnyTask, RefitTask, StoredTask, Task, Trained
+from headgate.agent.training.training import learn_stored, refit_models, train
 from headgate.engine import SpecificationError
+from headgate.learning import UnusableModel
 
 LENGTH: Final = struct.Struct(">Q")
 _NICE: Final = 10
@@ -45,7 +46,7 @@ def answer_of(task: AnyTask) -> Answer | Failed:
     """Return what comes of a training; whatever goes wrong is a reason."""
     try:
         return Answer(_trained(task))
-    except (AgentError, SpecificationError) as error:
+    except (AgentError, SpecificationError, UnusableModel) as error:
         return Failed(str(error))
     except Exception as error:  # noqa: BLE001 -- the agent has to hear of whatever it is
         traceback.print_exc()
@@ -58,6 +59,8 @@ def _trained(task: AnyTask) -> Trained:
             return train(task, Recordings(task.kafka))
         case StoredTask():
             return learn_stored(task)
+        case RefitTask():
+            return refit_models(task, Recordings(task.kafka))
         case _:
             assert_never(task)
 

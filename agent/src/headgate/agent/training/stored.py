@@ -9,7 +9,16 @@ from msgspec import Struct
 
 from headgate.agent.errors import AgentError
 from headgate.agent.training.pairs import PairKey, WavePairs, set_of
-from headgate.learning import FEATURES, ErrorMetric, OutputPairs
+from headgate.learning import (
+    FEATURES,
+    MOST_LABELS,
+    ErrorMetric,
+    LabelledRows,
+    Model,
+    OutputPairs,
+    decode_model,
+    log_ratio,
+)
 
 
 class UnusablePairs(AgentError):
@@ -171,6 +180,45 @@ def output_pairs_of(pairs: Sequence[WavePairs], horizon: int) -> OutputPairs:
         raise _spoiled(pairs[0].key, "have other errors from one container than from another")
     times = [one.basis.time for one in next(iter(by_container.values())) if one.basis is not None]
     return OutputPairs(found[0], tables, levels, times[0], times[-1])
+
+
+def keys_of_models(keys: Iterable[PairKey], models: Mapping[str, bytes]) -> tuple[PairKey, ...]:
+    """Return the keys of the pairs that models were trained on.
+
+    Args:
+        keys: of all pairs of a dataflow.
+        models: by output.
+
+    Raises:
+        UnusableModel: one of the models does not do.
+    """
+    sets = {}
+    for output, data in models.items():
+        model = decode_model(data)
+        levels = {name: each.levels for name, each in model.containers.items()}
+        sets[output] = set_of(model.metric, levels)
+    return tuple(key for key in keys if sets.get(key.output) == key.set)
+
+
+def rows_of(pairs: Sequence[WavePairs], model: Model) -> dict[str, LabelledRows]:
+    """Return pairs that a model was trained on, by container, so many as a fit takes.
+
+    Raises:
+        UnusablePairs: a container has none, or they say of themselves what they are not.
+    """
+    check_alike(pairs)
+    found = {}
+    for container in model.containers:
+        own = [one for one in pairs if one.key.container == container]
+        if not own:
+            raise UnusablePairs(
+                f"no pairs are stored of `{model.output}` from `{container}` that its model was "
+                "trained on; train it again"
+            )
+        rows = np.concatenate([one.features for one in own])
+        logs = log_ratio(np.concatenate([one.errors for one in own]), model.bound)
+        found[container] = LabelledRows(rows, logs).sample(MOST_LABELS)
+    return found
 
 
 def check_alike(pairs: Sequence[WavePairs]) -> None:

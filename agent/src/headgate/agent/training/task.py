@@ -61,7 +61,22 @@ class StoredTask(Struct, frozen=True, tag="stored"):
     """Of successive waves, the same for each output and container."""
 
 
-AnyTask = Task | StoredTask
+class RefitTask(Struct, frozen=True, tag="refit"):
+    """Have models fitted anew to what service has shown."""
+
+    kafka: KafkaOptions
+    """Where it was recorded."""
+    spec: DataflowSpec
+    """The dataflow."""
+    models: dict[str, bytes]
+    """By output."""
+    pairs: tuple[PackedPairs, ...]
+    """That they were trained on."""
+    last: int
+    """The newest wave of service."""
+
+
+AnyTask = Task | StoredTask | RefitTask
 
 
 def pack(pairs: WavePairs) -> PackedPairs:

@@ -68,6 +68,8 @@ _OUTPUT: Final = Either(
     ),
 )
 
+_NEVER: Final = "never"
+
 LEARNED_TRIGGERS: Final = RecordOf(
     "the learned triggers",
     {
@@ -88,6 +90,14 @@ LEARNED_TRIGGERS: Final = RecordOf(
         "horizon": Key(
             Single("a number of waves from 1 to 1000", numbers=Numbers(0, 1000, whole=True)),
             "after which an output is made again, whatever is predicted; default 24",
+        ),
+        "refit": Key(
+            Single(
+                "a number of waves from 1 to 100000, or `never`",
+                words=(_NEVER,),
+                numbers=Numbers(0, 100_000, whole=True),
+            ),
+            "after which models are fitted anew to what running steps have shown; default 336",
         ),
     },
 )
@@ -124,6 +134,10 @@ def read_learned(
         settings = msgspec.structs.replace(settings, waves=int(waves.text))
     if isinstance(horizon, Scalar):
         settings = msgspec.structs.replace(settings, horizon=int(horizon.text))
+    refit = tree.get("refit")
+    if isinstance(refit, Scalar):
+        waves_between = 0 if refit.value == _NEVER else int(refit.text)
+        settings = msgspec.structs.replace(settings, refit=waves_between)
     decided = decided_on(tuple(actions.values()), tuple(settings.outputs))
     for name in decided:
         for key in ("when", "trigger"):

@@ -22,6 +22,15 @@ class ModelsWanted(Struct, frozen=True, tag="models"):
     models: dict[str, str]
 
 
+class Refit(Struct, frozen=True, tag="refit"):
+    """Have models fitted anew to what service has shown up to a wave."""
+
+    models: dict[str, str]
+    """By output, what the model is called that decides."""
+    wave: int
+    """The last that has ended."""
+
+
 class Lost(Struct, frozen=True, array_like=True):
     """There is no model, for a reason."""
 
@@ -32,9 +41,12 @@ class Models(Struct, frozen=True):
     """By output, a model's bytes, or why there is none."""
 
     outputs: dict[str, bytes | Lost]
+    instead: dict[str, str] = {}
+    """By output, the model that was fitted anew: where another decides by now it stays. Empty where
+    models were trained or found."""
 
 
-Question = Train | ModelsWanted
+Question = Train | Refit | ModelsWanted
 
 _encode = msgspec.msgpack.Encoder().encode
 _question: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)

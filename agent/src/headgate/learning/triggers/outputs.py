@@ -16,7 +16,9 @@ from headgate.learning.features import Row, WaveContext, row_of
 from headgate.learning.feedback import Choice
 from headgate.learning.impact import error
 from headgate.learning.predictor import Influence, Model
+from headgate.learning.triggers.consultation import Lost
 from headgate.learning.triggers.metering import Meter, is_known, mean_of, updates_of
+from headgate.learning.triggers.renewal import Renewal, RenewalState
 from headgate.learning.triggers.reports import (
     MAIN_FEATURES,
     audit_report,
@@ -45,6 +47,7 @@ class OutputState(Struct):
     """Whether a run was given up: then nobody knows what the output is of."""
     words: str = ""
     """Why there is no model yet."""
+    renewal: RenewalState = msgspec.field(default_factory=RenewalState)
     decided: DeciderState = msgspec.field(default_factory=DeciderState)
     """By the model that decides."""
 
@@ -73,8 +76,7 @@ class BoundedOutput:
         name: of the container.
         settings: how far it may be from what it would be.
         audit: the share of skips that run all the same.
-        waves: synchronous ones after which a model is asked for.
-        horizon: waves after which it is made whatever is predicted.
+        renewal: when models are learned, and anew.
         above: the containers from which it is predicted.
         sources: containers that no step writes, with their updates in the last wave; it is kept up
             by whoever hears of waves.
@@ -86,8 +88,7 @@ class BoundedOutput:
         name: str,
         settings: OutputSettings,
         audit: float,
-        waves: int,
-        horizon: int,
+        renewal: Renewal,
         above: Sequence[str],
         sources: Mapping[str, int],
     ) -> None:
@@ -98,8 +99,9 @@ class BoundedOutput:
         self.model: Model | None = None
         self._dataflow = dataflow
         self._audit = audit
-        self._waves = waves
-        self._horizon = horizon
+        self._renewal = renewal
+        self._waves = renewal.waves
+        self._horizon = renewal.horizon
         self._sources = sources
         self._decider: Decider | None = None
         self._error = Meter()
@@ -128,6 +130,7 @@ class BoundedOutput:
         if state.model != version:
             state.decided = DeciderState()
             state.begun = wave
+            state.renewal.trained, state.renewal.refits, state.renewal.failure = wave, 0, ""
         state.model = version
         state.outdated = False
         state.asked = 0
@@ -142,6 +145,40 @@ class BoundedOutput:
         self.state.words = reason
         if self.model is None:
             self.state.model = ""
+
+    def use_refitted(self, fitted: tuple[bytes, Model] | Lost, instead: str, wave: int) -> None:
+        """Have a model decide that was fitted anew, or go on without.
+
+        Where another model decides by now, or one is being trained, it is of no use.
+
+        Args:
+            fitted: its bytes and what they are, or why there is none.
+            instead: the version that it was made of.
+            wave: the one that has ended.
+        """
+        state, renewal = self.state, self.state.renewal
+        renewal.refit, renewal.asked = wave, 0
+        if state.model != instead or self._is_learning:
+            return
+        if isinstance(fitted, Lost):
+            renewal.failure = fitted.reason
+            return
+        trained, refits = renewal.trained or state.begun, renewal.refits
+        self.use(*fitted, wave)
+        renewal.trained, renewal.refits, renewal.failure = trained, refits + 1, ""
+
+    @property
+    def _is_learning(self) -> bool:
+        """Whether synchronous waves are learned from, so that another model comes or may come."""
+        state = self.state
+        synchronous = state.decided.feedback.synchronous or state.renewal.training
+        return state.outdated or bool(synchronous or state.asked)
+
+    def wants_refit(self, wave: int) -> bool:
+        """Return whether the model is to be fitted anew, now that a wave has ended."""
+        if self.model is None or self._is_learning:
+            return False
+        return self._renewal.wants_refit(self.state.renewal, self.state.begun, wave)
 
     def wants_model(self, wave: int) -> bool:
         """Return whether a model is to be asked for, now that a wave has ended."""
@@ -313,6 +350,7 @@ class BoundedOutput:
             "model_age": wave - state.begun,
             "trained_on": model.waves,
             "calibration": model.calibration,
+            "refits": state.renewal.refits,
             "synchronous": feedback.synchronous,
             "changes": feedback.changes,
             **audited.data,
@@ -331,6 +369,7 @@ class BoundedOutput:
         threshold = state.decided.feedback.threshold(model.threshold)
         data["threshold"] = ratio_of(threshold)
         words = f"decided by model {state.model} of {model.waves} waves"
+        words += self._renewal.words_of(state.renewal)
         judged = state.decided.judged
         if judged is not None:
             seen = prediction_report(judged, threshold, self._main_features(model, judged))

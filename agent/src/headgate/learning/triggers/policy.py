@@ -41,16 +41,19 @@ from headgate.engine import (
 )
 from headgate.events import ContainerId
 from headgate.learning.envelope import UnusableModel
-from headgate.learning.predictor import decode_model
+from headgate.learning.predictor import Model, decode_model
 from headgate.learning.triggers.consultation import (
     Lost,
     ModelsWanted,
+    Question,
+    Refit,
     Train,
     decode_answer,
     encode_question,
 )
 from headgate.learning.triggers.metering import updates_of
 from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish, wave_probe
+from headgate.learning.triggers.renewal import Renewal
 from headgate.learning.triggers.settings import (
     LEARNED,
     graph_of,
@@ -97,14 +100,14 @@ class LearnedFlow:
         opaque = opaque_containers(spec)
         self.updates: dict[str, int] = dict.fromkeys(sorted(self.graph.sources - opaque), 0)
         """Of each source in the last wave."""
+        renewal = Renewal(settings.refit, 0, settings.waves, settings.horizon)
         self.outputs = {
             name: BoundedOutput(
                 spec.name,
                 name,
                 output,
                 settings.audit,
-                settings.waves,
-                settings.horizon,
+                renewal,
                 tuple(c for c in self.graph.above(name) if c not in opaque),
                 self.updates,
             )
@@ -263,19 +266,22 @@ class Learned(TriggerPolicy):
             counted = updates_of(inputs.probe(probe))
             flow.updates[container] = state.updates[container] = counted
             inputs.reset(probe)
-        wanted = [
-            output
-            for output in map(flow.outputs.__getitem__, self._writes)
-            if output.wants_model(flow.wave.number)
-        ]
+        return tuple(Ask(encode_question(each)) for each in self._questions(flow.wave.number))
+
+    def _questions(self, number: int) -> Iterator[Question]:
+        """Yield what models are to be trained or fitted anew, and note that they were asked for."""
+        flow = self._flow
+        outputs = [flow.outputs[name] for name in self._writes]
+        wanted = [output for output in outputs if output.wants_model(number)]
         for output in wanted:
-            output.state.asked = flow.wave.number
-        if not wanted:
-            return ()
-        question = Train(
-            tuple(output.name for output in wanted), flow.wave.number, flow.settings.waves
-        )
-        return (Ask(encode_question(question)),)
+            output.state.asked = number
+        if wanted:
+            yield Train(tuple(output.name for output in wanted), number, flow.settings.waves)
+        refitted = [output for output in outputs if output.wants_refit(number)]
+        for output in refitted:
+            output.state.renewal.asked = number
+        if refitted:
+            yield Refit({output.name: output.state.model for output in refitted}, number)
 
     def launched(self, inputs: Moment) -> Sequence[Response]:
         """Take note that a run begins on this wave."""
@@ -303,17 +309,18 @@ class Learned(TriggerPolicy):
             for name in self._writes:
                 self._flow.outputs[name].state.words = reason
             return ()
-        for name, said in decode_answer(answer).outputs.items():
+        models = decode_answer(answer)
+        for name, said in models.outputs.items():
             output = self._flow.outputs.get(name)
             if output is None:
                 continue
-            if isinstance(said, Lost):
-                output.lose(said.reason)
-                continue
-            try:
-                output.use(said, decode_model(said), self._flow.wave.number)
-            except UnusableModel as error:
-                output.lose(str(error))
+            found = _decoded(said)
+            if name in models.instead:
+                output.use_refitted(found, models.instead[name], self._flow.wave.number)
+            elif isinstance(found, Lost):
+                output.lose(found.reason)
+            else:
+                output.use(*found, self._flow.wave.number)
         return ()
 
     # -- what people see, and what is kept
@@ -351,6 +358,15 @@ class Learned(TriggerPolicy):
             output = flow.outputs[name]
             output.state = kept[name] = self.state.outputs.get(name, output.state)
         self.state.outputs = kept
+
+
+def _decoded(said: bytes | Lost) -> tuple[bytes, Model] | Lost:
+    if isinstance(said, Lost):
+        return said
+    try:
+        return said, decode_model(said)
+    except UnusableModel as error:
+        return Lost(str(error))
 
 
 def _unreached(words: str, missing: str, data: Data | None = None) -> TriggerResult:

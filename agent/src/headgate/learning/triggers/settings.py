@@ -46,6 +46,8 @@ class LearnedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Synchronous waves after which a model is tried."""
     horizon: int = 24
     """Waves after which an output is made again, whatever is predicted."""
+    refit: int = 336
+    """Waves after which a model is fitted anew to what service has shown; 0: never."""
 
 
 def trigger_of(settings: LearnedSettings) -> Trigger:
@@ -95,6 +97,8 @@ def settings_of(actions: Sequence[ActionSpec]) -> LearnedSettings:
         problems.append(f"audit: a share of the skips from 0 to 1, not {settings.audit:g}")
     if settings.waves < 1 or settings.horizon < 1:
         problems.append("waves and horizon are whole numbers from 1 on")
+    if settings.refit < 0:
+        problems.append(f"refit: a number of waves, or 0 for never, not {settings.refit}")
     if problems:
         raise SpecificationError(tuple(problems))
     return settings
