@@ -33,7 +33,8 @@ def settings(outputs, **others):
         name: {"bound": bound, "metric": metric, "confidence": confidence}
         for name, (bound, metric, confidence) in outputs.items()
     }
-    return {"outputs": plain, "audit": 0.05, "waves": 336, "horizon": 24, "refit": 336, **others}
+    others = {"horizon": 24, "refit": 336, "retrain": 0, **others}
+    return {"outputs": plain, "audit": 0.05, "waves": 336, **others}
 
 
 def test_steps_that_lead_to_the_output_have_learned_triggers_and_others_none():
@@ -45,22 +46,23 @@ def test_steps_that_lead_to_the_output_have_learned_triggers_and_others_none():
     assert isinstance(engine.actions["second"].policy, Learned)
 
 
-def test_models_need_never_be_fitted_anew():
-    _, actions = parsed("outputs: {out: 5%}, refit: never")
-    assert actions["first"].trigger.settings["refit"] == 0
+@pytest.mark.parametrize("key", ["refit", "retrain"])
+def test_models_need_never_be_learned_anew(key):
+    _, actions = parsed(f"outputs: {{out: 5%}}, {key}: never")
+    assert actions["first"].trigger.settings[key] == 0
     for wrong in ("0", "-1", "2.5", "14 days", "often"):
         with pytest.raises(DataflowErrors, match=r"a number of waves from 1 to 100000, or `never`"):
-            parsed(f"outputs: {{out: 5%}}, refit: {wrong}")
+            parsed(f"outputs: {{out: 5%}}, {key}: {wrong}")
 
 
 def test_settings_are_taken():
     _, actions = parsed(
         "outputs: {out: {error: {rmse: 2.5}, confidence: 99%}, mid: {error: {relative: 10%}}}, "
-        "audit: 2%, waves: 100, horizon: 12, refit: 50"
+        "audit: 2%, waves: 100, horizon: 12, refit: 50, retrain: 900"
     )
     expected = settings(
         {"out": (2.5, "rmse", 0.99), "mid": (0.1, "relative", 0.95)},
-        audit=0.02, waves=100, horizon=12, refit=50,
+        audit=0.02, waves=100, horizon=12, refit=50, retrain=900,
     )  # fmt: skip
     assert actions["first"].trigger.settings == expected
 
@@ -83,6 +85,7 @@ def test_settings_are_taken():
         ("outputs: {out: 5%}, audit: 100%", "share of the skips", "`learned`"),
         ("outputs: {out: 5%}, waves: 0", "`0`", "waves"),
         ("outputs: {out: 5%}, horizon: 1.5", "`1.5`", "waves"),
+        ("outputs: {out: 5%}, waves: 50, retrain: 50", "give more waves than `waves`", "`learned`"),
     ],
 )
 def test_what_makes_no_sense_is_answered_with_its_cure(section, message, cure):

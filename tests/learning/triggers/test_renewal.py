@@ -13,6 +13,7 @@ from headgate.learning import (
     Lost,
     Models,
     Refit,
+    Train,
     encode_answer,
     version_of_model,
 )
@@ -179,3 +180,94 @@ def test_a_schedule_is_a_function_of_what_is_saved() -> None:
     assert plan.wants_refit(RenewalState(refit=9), 7, 19)
     assert not plan.wants_refit(RenewalState(asked=17), 7, 19)
     assert plan.wants_refit(RenewalState(asked=17), 7, 20)
+
+
+TRAINING, BETWEEN = 6, 10
+
+
+@pytest.fixture
+def trained(truth: AllWaves, models: dict[str, bytes]) -> Lived:
+    """Return a world whose models are trained anew for 6 waves after every 10."""
+    made = lived(truth, replace(settings(waves=TRAINING), refit=0, retrain=BETWEEN))
+    made.use(models)
+    return made
+
+
+def lived_waves(world: Lived, waves: int) -> tuple[list[set[str]], list[Train]]:
+    """Return which steps ran in the next waves, and what trainings were asked for."""
+    ran = [world.pass_wave() for _ in range(waves)]
+    return ran, [q for q in world.questions() if isinstance(q, Train)]
+
+
+def test_by_schedule_every_step_runs_for_the_waves_of_a_training_which_is_asked_for(
+    trained: Lived, others: dict[str, bytes]
+) -> None:
+    before, none = lived_waves(trained, BETWEEN - 1)
+    synchronous, asked_for = lived_waves(trained, TRAINING)
+    assert any(len(steps) < len(WRITES) for steps in before)
+    assert all(steps == set(WRITES) for steps in synchronous)
+    assert none == asked_for == []
+    words = trained.policy("draw").report().words
+    assert f"{TRAINING} of {TRAINING} waves to learn anew from" in words
+
+    ran, asked_for = lived_waves(trained, 1)
+    assert ran == [set(WRITES)]
+    last = BETWEEN + TRAINING
+    assert {output for q in asked_for for output in q.outputs} == set(BOUNDS)
+    assert {(q.wave, q.waves) for q in asked_for} == {(last, TRAINING)}
+    trained.use(others)
+    assert state(trained).model == version_of_model(others["map"])
+    after, _ = lived_waves(trained, BETWEEN - 1)
+    assert any(len(steps) < len(WRITES) for steps in after)
+    synchronous, _ = lived_waves(trained, 2)
+    assert synchronous == [set(WRITES)] * 2
+
+
+@pytest.mark.parametrize("answer", ["lost", "failed"])
+def test_a_training_by_schedule_that_gives_no_model_leaves_the_one_that_decides(
+    trained: Lived, models: dict[str, bytes], answer: str
+) -> None:
+    lived_waves(trained, BETWEEN + TRAINING)
+    for output in BOUNDS:
+        lost = encode_answer(Models({output: Lost("no threshold holds")}))
+        trained.answer(output, lost if answer == "lost" else None, "Kafka is away")
+    assert state(trained).model == version_of_model(models["map"])
+    ran, asked_for = lived_waves(trained, BETWEEN - 1)
+    assert any(len(steps) < len(WRITES) for steps in ran)
+    assert asked_for == []
+    ran, _ = lived_waves(trained, 3)
+    assert ran == [set(WRITES)] * 3, "the next by schedule"
+
+
+def test_a_training_by_schedule_outlives_a_restart_and_is_asked_for_again(
+    trained: Lived, models: dict[str, bytes]
+) -> None:
+    lived_waves(trained, BETWEEN + 3)
+    trained.tester.restart()
+    trained.use(models)
+    ran, asked_for = lived_waves(trained, TRAINING - 3)
+    assert ran == [set(WRITES)] * (TRAINING - 3)
+    assert {q.wave for q in asked_for} == {BETWEEN + TRAINING}
+    ran, asked_for = lived_waves(trained, HORIZON)
+    assert ran == [set(WRITES)] * HORIZON, "nobody has answered"
+    assert {q.wave for q in asked_for} == {BETWEEN + TRAINING + HORIZON}
+
+
+def test_models_that_are_being_trained_anew_are_not_fitted_anew(
+    truth: AllWaves, models: dict[str, bytes]
+) -> None:
+    world = lived(truth, replace(settings(waves=TRAINING), refit=BETWEEN + 1, retrain=BETWEEN))
+    world.use(models)
+    assert asked(world, BETWEEN + TRAINING) == []
+
+
+def test_a_change_that_was_learned_is_trained_on_after_a_restart_too(
+    world: Lived, models: dict[str, bytes]
+) -> None:
+    asked(world, 2)
+    state(world).outdated = True
+    world.tester.restart()
+    world.use(models)
+    assert state(world).outdated
+    _, asked_for = lived_waves(world, 1)
+    assert [q.outputs for q in asked_for] == [("map",)]

@@ -127,22 +127,33 @@ class BoundedOutput:
     def use(self, data: bytes, model: Model, wave: int) -> None:
         """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
         state, version = self.state, version_of_model(data)
+        # One that decided before a restart ends nothing that was going on then.
+        found = self.model is None and state.model == version
         if state.model != version:
             state.decided = DeciderState()
             state.begun = wave
             state.renewal.trained, state.renewal.refits, state.renewal.failure = wave, 0, ""
         state.model = version
-        state.outdated = False
-        state.asked = 0
-        state.words = ""
+        if not found:
+            state.outdated = False
+            state.asked = 0
+            state.renewal.training = 0
+            state.words = ""
         self.model = model
         self._row = None
         self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
         self._decider = Decider(self._dataflow, self.name, self._audit, model, state.decided)
 
+    def end_training(self) -> None:
+        """Go on by the model that decides where a training by schedule was asked for in vain."""
+        state, renewal = self.state, self.state.renewal
+        if renewal.training and state.asked:
+            renewal.training, renewal.trained, state.asked = 0, state.asked, 0
+
     def lose(self, reason: str) -> None:
         """Go on as before without the model that was asked for, or with none."""
         self.state.words = reason
+        self.end_training()
         if self.model is None:
             self.state.model = ""
 
@@ -187,7 +198,9 @@ class BoundedOutput:
             return False
         if self.model is None:
             return bool(state.since) and wave - state.since >= self._waves
-        return state.outdated
+        if not self._is_learning:
+            self._renewal.begin_training(state.renewal, state.begun, wave)
+        return state.outdated or self._renewal.has_trained(state.renewal, wave)
 
     # -- what it wants
 
@@ -209,6 +222,9 @@ class BoundedOutput:
             return _wanted(f"the last run that was to make `{self.name}` was given up")
         if self.model is None or self._decider is None:
             return _wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
+        if state.renewal.training:
+            words = self._renewal.training_words(state.renewal, wave.number)
+            return _wanted(f"`{self.name}` is made in every wave: {words}")
         if self._decider.is_audited(wave.number):
             return _wanted(f"`{self.name}` is audited in this wave")
         if age > self._horizon:
@@ -356,6 +372,8 @@ class BoundedOutput:
             **audited.data,
         }
         words = f"{predicted.words}; {audited.words}"
+        if state.renewal.training:
+            words += f"; made in every wave: {self._renewal.training_words(state.renewal, wave)}"
         if feedback.synchronous:
             words += f"; made in {feedback.synchronous} more waves, for {state.words}"
         return PolicyReport(words, data)

@@ -100,7 +100,7 @@ class LearnedFlow:
         opaque = opaque_containers(spec)
         self.updates: dict[str, int] = dict.fromkeys(sorted(self.graph.sources - opaque), 0)
         """Of each source in the last wave."""
-        renewal = Renewal(settings.refit, 0, settings.waves, settings.horizon)
+        renewal = Renewal(settings.refit, settings.retrain, settings.waves, settings.horizon)
         self.outputs = {
             name: BoundedOutput(
                 spec.name,
@@ -306,8 +306,9 @@ class Learned(TriggerPolicy):
     def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take models, or why there are none."""
         if answer is None:
-            for name in self._writes:
-                self._flow.outputs[name].state.words = reason
+            for own in map(self._flow.outputs.__getitem__, self._writes):
+                own.state.words = reason
+                own.end_training()
             return ()
         models = decode_answer(answer)
         for name, said in models.outputs.items():
