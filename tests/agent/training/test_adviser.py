@@ -297,6 +297,31 @@ def test_a_table_that_cannot_be_used_is_a_reason(
     assert bool(stand.failures) == isinstance(error, TypeError)
 
 
+def test_a_report_goes_on_with_another_agent(stand: Stand) -> None:
+    assert stand.adviser.saved() == b""
+    stand.ask(QUESTION)
+    under_way = stand.adviser.saved()
+    stand.trained(Trained({"level": b"model"}, {"map": "too few"}, 30, 40))
+    stand.heard()
+    report, ended = stand.adviser.report, stand.adviser.saved()
+    assert ended is stand.adviser.saved(), "it is encoded once"
+
+    stand.adviser.close()
+    stand.adviser = stand.another()
+    stand.adviser.restore(ended)
+    assert stand.adviser.report == report
+    stand.adviser.restore(under_way)
+    assert stand.adviser.report is not None
+    assert "had ended; `headgate flow train` begins another" in stand.adviser.report.failure
+    assert stand.adviser.report.seconds is not None, "it keeps nobody from training"
+
+
+@pytest.mark.parametrize("damaged", [b"?", b"\xc1", b"\x81\xa1a"])
+def test_a_report_that_is_none_is_left_out(stand: Stand, damaged: bytes) -> None:
+    stand.adviser.restore(damaged)
+    assert stand.adviser.report is None
+
+
 def test_a_dataflow_that_leaves_has_its_trainings_ended(stand: Stand) -> None:
     stand.ask(QUESTION)
     stand.adviser.close()

@@ -361,6 +361,33 @@ def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served)
         train(("areas",), None)
 
 
+def taken_over(served: Served) -> None:
+    """Have another agent go on, which knows nothing but the table."""
+    before = len(served.world.agents)
+    served.begin()
+    served.agent.alive = False
+    served.world.run(lambda: True)
+    served.until(lambda: len(served.world.agents) > before and served.agent.runtime is not None)
+
+
+def test_the_report_of_the_last_training_is_told_by_the_next_agent_too(served: Served) -> None:
+    for number in range(1, 9):
+        served.wave(number)
+    runtime = served.agent.runtime
+    assert runtime is not None
+    runtime.consultations.train((), 8, 8)
+    served.until(lambda: served.advisers[-1].report.seconds is not None)  # type: ignore[union-attr]
+    report = runtime.consultations.training()
+    served.agent.ask(lambda runtime, now: runtime.save(now))
+    served.world.run(lambda: True)
+    taken_over(served)
+
+    runtime = served.agent.runtime
+    assert runtime is not None
+    assert runtime.consultations.training() == report
+    assert "are too few" in report.reasons["map"]
+
+
 def test_what_cannot_be_trained_is_refused(served: Served) -> None:
     served.world.run(lambda: True)
     runtime = served.agent.runtime

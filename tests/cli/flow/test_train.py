@@ -103,6 +103,14 @@ def test_stored_pairs_are_learned_from_where_asked_for(trained: Trainings) -> No
     assert first == "air was trained on 24 of 24 waves of stored pairs in 2.5 s."
 
 
+def test_the_last_training_is_told_without_another(trained: Trainings) -> None:
+    told = trained.run("train", "air", "--last", status=3)
+    assert told.startswith("air was trained on 24 of 24 waves in 2.5 s.")
+    assert {method for method, _, _ in trained.asked} == {"GET"}
+    words = trained.run("train", "air", "--last", "--waves", "3", status=1)
+    assert "leave the other options out" in words
+
+
 def test_as_json_it_is_the_report(trained: Trainings) -> None:
     document = json.loads(trained.run("train", "air", "--json", status=3))
     assert msgspec.convert(document, TrainingReport) == DONE

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.errors import Refused
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
@@ -17,10 +18,23 @@ from headgate.learning import LEARNED, Learned, Train
 class Consultations:
     """Carries questions and answers, and has models trained that people ask for."""
 
-    def __init__(self, state: FlowState, port: RuntimePort, context: RuntimeContext) -> None:
+    def __init__(
+        self,
+        state: FlowState,
+        port: RuntimePort,
+        context: RuntimeContext,
+        progress: FlowProgress,
+    ) -> None:
         self._state = state
         self._port = port
         self._context = context
+        if context.learning is not None and progress.training:
+            context.learning.restore(progress.training)
+
+    def saved(self) -> dict[str, object]:
+        """Return fields of ``FlowProgress``."""
+        learning = self._context.learning
+        return {"training": b"" if learning is None else learning.saved()}
 
     def train(
         self,
@@ -64,7 +78,10 @@ class Consultations:
         def trained(found: bytes | None, reason: str) -> None:
             if found is not None:
                 self._context.post(lambda now: self._answer(writer, LEARNED, found, reason, now))
+            else:
+                self._context.post(lambda _: self._note_report())
 
+        self._note_report()
         asked = Train(chosen, settled + 1, waves or settings.waves)
         if source is Source.KNOWLEDGE:
             learning.train_on_knowledge(asked, trained)
@@ -72,16 +89,20 @@ class Consultations:
             learning.train(asked, trained)
         return self.training()
 
+    def _note_report(self) -> None:
+        """Have the report saved, whatever else does or does not change."""
+        self._state.dirty = True
+
     def training(self) -> TrainingReport:
         """Return the last training, which may be under way.
 
         Raises:
-            Refused: there was none on this agent.
+            Refused: there was none.
         """
         learning = self._context.learning
         if learning is None or learning.report is None:
             raise Refused(
-                f"no training of {self._state.name} was asked for since this agent has it; "
+                f"no training of {self._state.name} was asked for since it was submitted; "
                 f"`headgate flow train {self._state.name}` does"
             )
         return learning.report

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
+import msgspec
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
+from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
 from headgate.agent.training.stored import keys_of_models, stretch_of
@@ -45,6 +47,8 @@ from headgate.learning import (
 log = structlog.get_logger("headgate.agent.training")
 
 Done = Callable[[bytes | None, str], None]
+
+_ENDED: Final = "the agent that carried it out had ended; `headgate flow train` begins another"
 
 
 class Trains(Protocol):
@@ -116,7 +120,9 @@ class LearnedAdviser:
         self._thread: threading.Thread | None = None
         """Most dataflows have no learned triggers, and need none."""
         self.report: TrainingReport | None = None
-        """Of the last training here; None where there was none."""
+        """Of the last training; None where there was none."""
+        self._saved: tuple[TrainingReport, bytes] | None = None
+        """As it was encoded last: checkpoints are many, and trainings few."""
 
     def use(self, roots: Sequence[str], spec: DataflowSpec) -> None:  # noqa: ARG002 -- the interface
         """Train for another definition from here on."""
@@ -154,6 +160,30 @@ class LearnedAdviser:
             self._soon(lambda: self._take(now, trained, reason, done))
 
         self._trainer.train(task, ended)
+
+    def saved(self) -> bytes:
+        """Return the report of the last training, for ``restore``; empty where there is none."""
+        report = self.report
+        if report is None:
+            return b""
+        if self._saved is None or self._saved[0] is not report:
+            self._saved = report, msgspec.msgpack.encode(report)
+        return self._saved[1]
+
+    def restore(self, saved: bytes) -> None:
+        """Go on with the report that another agent has saved; nobody ends what it had begun."""
+        try:
+            report = read_cell(saved, TrainingReport)
+        except UnreadableCell as error:
+            log.warning(
+                "the report of the last training is left out",
+                dataflow=self._spec.name,
+                reason=f"it cannot be read ({error})",
+            )
+            return
+        if report.seconds is None:
+            report = replace(report, seconds=0.0, failure=_ENDED)
+        self.report = report
 
     def close(self) -> None:
         """Answer nothing any more."""

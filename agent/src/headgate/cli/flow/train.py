@@ -48,6 +48,9 @@ def train(
         int | None,
         typer.Option(help="Waves to learn from; as many as the dataflow says, if none.", min=1),
     ] = None,
+    last: Annotated[
+        bool, typer.Option("--last", help="Train nothing: report on the last training.")
+    ] = False,
     from_knowledge: Annotated[
         bool,
         typer.Option(
@@ -68,7 +71,12 @@ def train(
     body: dict[str, Any] = {"outputs": output or [], "waves": waves}
     if from_knowledge:
         body["source"] = Source.KNOWLEDGE.value
-    answer = ask("POST", path, agent, body, json=json)
+    if last and (output or waves or from_knowledge):
+        fail("--last reports on what was trained; leave the other options out", json=json)
+    if last:
+        answer = ask("GET", path, agent, json=json)
+    else:
+        answer = ask("POST", path, agent, body, json=json)
     while wait and answer["seconds"] is None:
         time.sleep(_LOOK)
         answer = ask("GET", path, agent, json=json)
