@@ -34,7 +34,7 @@ def settings(outputs, **others):
         for name, said in ((n, (*given, "cancel")[:4]) for n, given in outputs.items())
     }
     usual = {"audit": 0.05, "waves": 336, "horizon": 24, "impacts": {}}
-    return {"outputs": plain, **usual, **others}
+    return {"outputs": plain, **usual, "refit": 336, "retrain": 0, **others}
 
 
 def test_steps_that_lead_to_the_output_have_learned_triggers_and_others_none():
@@ -46,14 +46,23 @@ def test_steps_that_lead_to_the_output_have_learned_triggers_and_others_none():
     assert isinstance(engine.actions["second"].policy, Learned)
 
 
+@pytest.mark.parametrize("key", ["refit", "retrain"])
+def test_models_need_never_be_learned_anew(key):
+    _, actions = parsed(f"outputs: {{out: 5%}}, {key}: never")
+    assert actions["first"].trigger.settings[key] == 0
+    for wrong in ("0", "-1", "2.5", "14 days", "often"):
+        with pytest.raises(DataflowErrors, match=r"a number of waves from 1 to 100000, or `never`"):
+            parsed(f"outputs: {{out: 5%}}, {key}: {wrong}")
+
+
 def test_settings_are_taken():
     _, actions = parsed(
         "outputs: {out: {error: {rmse: 2.5}, confidence: 99%}, mid: {error: {relative: 10%}}}, "
-        "audit: 2%, waves: 100, horizon: 12"
+        "audit: 2%, waves: 100, horizon: 12, refit: 50, retrain: 900"
     )
     expected = settings(
         {"out": (2.5, "rmse", 0.99), "mid": (0.1, "relative", 0.95)},
-        audit=0.02, waves=100, horizon=12,
+        audit=0.02, waves=100, horizon=12, refit=50, retrain=900,
     )  # fmt: skip
     assert actions["first"].trigger.settings == expected
 
@@ -126,6 +135,7 @@ def test_the_dataflow_names_it_among_the_metrics_that_an_agent_has_to_run():
         ("outputs: {out: 5%}, audit: 100%", "share of the skips", "`learned`"),
         ("outputs: {out: 5%}, waves: 0", "`0`", "waves"),
         ("outputs: {out: 5%}, horizon: 1.5", "`1.5`", "waves"),
+        ("outputs: {out: 5%}, waves: 50, retrain: 50", "give more waves than `waves`", "`learned`"),
     ],
 )
 def test_what_makes_no_sense_is_answered_with_its_cure(section, message, cure):

@@ -231,7 +231,7 @@ class MemoryAgent(Agent):
         self._retention = cast("Any", SimpleNamespace(remove=self.rested.append))
         self._spares = cast("Any", SimpleNamespace(warm=2))
         self.store = StateStore(self.memory, SEALS, RememberedRevisions())
-        self.knowledge = Knowledge(MemoryRows(), SEALS, 1000)
+        self.knowledge = Knowledge(MemoryRows(), SEALS, 1000, 10)
         self._leases = LeaseManager(
             LeaseSettings(
                 store=self.store,

@@ -20,6 +20,7 @@ BODIES = {
     "/v1/flows/{name}/run": b'{"action": "a"}',
     "/v1/flows/{name}/cancel": b'{"action": "a"}',
     "/v1/flows/{name}/waves": b"{}",
+    "/v1/flows/{name}/knowledge/trim": b'{"waves": 1}',
     "/v1/flows/{name}/sign": b'{"value": "", "seal": ""}',
 }
 QUERIES = {"/v1/flows/{name}/logs": "?of=a"}
@@ -99,7 +100,7 @@ def test_the_roles_are_what_is_documented() -> None:
     assert changes == {
         Role.READ: set(),
         Role.OPERATE: {"pause", "resume", "run", "cancel", "retry", "release", "waves", "train"},
-        Role.DEFINE: {"submit", "update", "sign", "knowledge", "{name}"},
+        Role.DEFINE: {"submit", "update", "sign", "knowledge", "trim", "{name}"},
     }
     assert {route.path for route in PROBES} == OPEN_PATHS
 

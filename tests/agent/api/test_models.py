@@ -14,18 +14,26 @@ from memory_agent import HostedFlow, MemoryAgent
 
 from headgate.agent.api.access import Role
 from headgate.agent.training.adviser import TrainingReport
+from headgate.agent.training.knowledge import ModelMissing
 from headgate.agent.training.pairs import PairKey, WavePairs
 from headgate.agent.training.parquet import read_pairs
-from headgate.agent.training.task import PackedPairs, pack
-from headgate.learning import FEATURES
+from headgate.agent.training.task import PackedPairs, Source, pack
+from headgate.learning import FEATURES, version_of_model
 
 
 class Consultations:
+    used = version_of_model(b"0")
+
+    def models(self) -> frozenset[str]:
+        return frozenset({self.used})
+
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def train(self, outputs: tuple[str, ...], waves: int | None, settled: int) -> TrainingReport:
-        self.asked.append((outputs, waves, settled))
+    def train(
+        self, outputs: tuple[str, ...], waves: int | None, settled: int, source: Source
+    ) -> TrainingReport:
+        self.asked.append((outputs, waves, settled, source))
         return TrainingReport(outputs, waves or 0)
 
     def training(self) -> TrainingReport:
@@ -48,9 +56,11 @@ def test_a_training_is_asked_for_up_to_the_settled_wave(api: Any, flow: HostedFl
     answer = api.answer("POST", "/v1/flows/air/train", {"outputs": ["map"], "waves": 24})
     assert answer.status_code == 200
     assert answer.json()["seconds"] is None
-    assert flow.runtime.consultations.asked == [(("map",), 24, 7)]
+    assert flow.runtime.consultations.asked == [(("map",), 24, 7, "recording")]
     api.answer("POST", "/v1/flows/air/train", {})
-    assert flow.runtime.consultations.asked[-1] == ((), None, 7)
+    assert flow.runtime.consultations.asked[-1] == ((), None, 7, "recording")
+    api.answer("POST", "/v1/flows/air/train", {"source": "knowledge"})
+    assert flow.runtime.consultations.asked[-1] == ((), None, 7, "knowledge")
 
 
 def test_a_training_is_reported_on(api: Any) -> None:
@@ -96,6 +106,37 @@ def test_pairs_are_kept_for_dataflows_that_there_are(api: Any) -> None:
     assert answer.status_code == 404
 
 
+def test_older_pairs_are_deleted_and_models_that_decide_stay(api: Any, agent: MemoryAgent) -> None:
+    api.answer("POST", "/v1/flows/air/knowledge", {"pairs": [pack(pairs(3)), pack(pairs(4))]})
+    used, _, _ = (agent.knowledge.keep_model("air", "map", b"%d" % n) for n in range(3))
+    assert used == Consultations.used
+    answer = api.answer("POST", "/v1/flows/air/knowledge/trim", {"waves": 1})
+    assert answer.json() == {"pairs": 1, "models": 1}
+    assert agent.knowledge.model("air", "map", used) == b"0"
+    assert api.answer("POST", "/v1/flows/air/knowledge/trim", {"waves": -1}).status_code == 400
+
+
+@pytest.mark.parametrize(("query", "kept"), [("", 0), ("?knowledge=keep", 2)])
+def test_what_was_learned_goes_with_the_dataflow_unless_it_is_kept(
+    api: Any, agent: MemoryAgent, query: str, kept: int
+) -> None:
+    api.answer("POST", "/v1/flows/air/knowledge", {"pairs": [pack(pairs(3)), pack(pairs(4))]})
+    wrong = api.answer("DELETE", "/v1/flows/air?knowledge=perhaps")
+    assert (wrong.status_code, "as in ?knowledge=keep" in wrong.json()["error"]) == (400, True)
+    assert api.answer("DELETE", f"/v1/flows/air{query}").status_code == 200
+    assert len(list(agent.knowledge.pairs("air"))) == kept
+
+
+def test_what_was_learned_goes_with_a_row_that_is_not_run(api: Any, agent: MemoryAgent) -> None:
+    agent.save(name="idle")
+    agent.memory.rows[b"flow/idle"][b"spec:seal"] = b"of somebody else"
+    agent.knowledge.keep_model("idle", "map", b"model")
+    assert api.answer("DELETE", "/v1/flows/idle").status_code == 200
+    assert agent.knowledge.trim("idle", 0, ()).models == 0
+    with pytest.raises(ModelMissing):
+        agent.knowledge.model("idle", "map", version_of_model(b"model"))
+
+
 @pytest.mark.parametrize(
     ("method", "path", "role"),
     [
@@ -103,6 +144,7 @@ def test_pairs_are_kept_for_dataflows_that_there_are(api: Any) -> None:
         ("POST", "train", Role.OPERATE),
         ("GET", "knowledge", Role.READ),
         ("POST", "knowledge", Role.DEFINE),
+        ("POST", "knowledge/trim", Role.DEFINE),
     ],
 )
 def test_who_may_ask(

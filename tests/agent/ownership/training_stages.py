@@ -60,7 +60,7 @@ def models(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
         SPEC,
         KAFKA,
         cast("Trains", SimpleNamespace(forget=lambda _: None)),
-        Knowledge(MemoryRows(), SEALS, 1),
+        Knowledge(MemoryRows(), SEALS, 1, 3),
         cast("Computes", None),
         AgentMetrics().of("flow"),
         heard.supervision,

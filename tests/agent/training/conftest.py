@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-for folder in (str(HERE), str(HERE.parents[1] / "learning")):
+LEARNING = HERE.parents[1] / "learning"
+for folder in (str(HERE), str(LEARNING), str(LEARNING / "triggers")):
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # for ``taught``, and for ``lived`` of learning
+        sys.path.insert(0, folder)  # for ``taught``, and for ``lived`` and ``lived_models``

@@ -9,12 +9,12 @@ from taught import GRAPH
 from headgate.agent.state.sealed import Seals
 from headgate.agent.training.knowledge import Knowledge
 from headgate.agent.training.pairs import WavePairs, wave_pairs
-from headgate.learning import Changes, ErrorMetric, Target, levels_of, measured_pairs
+from headgate.learning import ErrorMetric, Target, levels_of, measured_pairs
 
 WAVES, HORIZON = 9, 4
 TARGETS = (
     Target("level", ErrorMetric.RELATIVE, 0.05),
-    Target("map", ErrorMetric.RMSE, 2.0, changes=Changes.ACCUMULATE),
+    Target("map", ErrorMetric.RMSE, 2.0),
 )
 
 
@@ -29,5 +29,7 @@ def pairs(waves: int = WAVES, first: int = 101, name: str = "lived") -> list[Wav
     return wave_pairs(name, 1.7e9, numbers, GRAPH, TARGETS, measured(waves))
 
 
-def knowledge(rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS) -> Knowledge:
-    return Knowledge(rows, seals, waves)
+def knowledge(
+    rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS, models: int = 10
+) -> Knowledge:
+    return Knowledge(rows, seals, waves, models)

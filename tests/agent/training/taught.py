@@ -10,7 +10,7 @@ import msgspec
 from lived import READS, WRITES, Lived
 from msgspec import Struct
 
-from headgate.agent.training.teacher import Lesson, Wanted, teach
+from headgate.agent.training.teacher import Lesson, Wanted, teach, teach_service
 from headgate.engine import (
     DataflowSpec,
     DecisionKind,
@@ -20,7 +20,7 @@ from headgate.engine import (
     Stimulus,
 )
 from headgate.events import Cut, UpdateMessage, updates_topic
-from headgate.learning import Graph, Step
+from headgate.learning import Graph, ServiceWaves, Step
 from headgate.replay import (
     PLACED,
     RecordedDecision,
@@ -133,5 +133,21 @@ def lesson_of(
         lived.tester.spec,
         GRAPH,
         tuple(outputs),
+        wanted,
+    )
+
+
+def service_of(
+    lived: Lived, wanted: Wanted, lost: frozenset[tuple[str, int]] = frozenset()
+) -> dict[str, ServiceWaves]:
+    """Return in which waves outputs were made, of all that was recorded; see ``record_of``."""
+    record = record_of(lived, lost)
+    return teach_service(
+        record.recording,
+        record.events,
+        record.partitions,
+        lived.tester.spec,
+        GRAPH,
+        ("level", "map"),
         wanted,
     )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import queue
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from asked import KAFKA, SPEC
+from fitted_models import model
 from kept import knowledge, pairs
+from lived import dataflow
 from msgspec.structs import replace
 from simulation.rows import MemoryRows
 
@@ -17,7 +22,16 @@ from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
-from headgate.agent.training.task import Task, Trained, pack
+from headgate.agent.training.task import (
+    AnyTask,
+    RefitTask,
+    Source,
+    StoredTask,
+    Task,
+    Trained,
+    pack,
+    unpack,
+)
 from headgate.agent.training.trainer import Done
 from headgate.engine import (
     ChangedValues,
@@ -28,13 +42,19 @@ from headgate.engine import (
     encode_metrics,
 )
 from headgate.learning import (
+    ErrorMetric,
+    LearnedSettings,
     Lost,
     Measure,
     Measured,
+    Model,
     Models,
     ModelsWanted,
+    OutputSettings,
+    Refit,
     Train,
     decode_answer,
+    encode_model,
     encode_question,
     version_of_model,
 )
@@ -47,10 +67,10 @@ class Trains:
     """A trainer whose answers a test gives."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Task, Done]] = []
+        self.asked: list[tuple[AnyTask, Done]] = []
         self.forgotten: list[str] = []
 
-    def train(self, task: Task, done: Done) -> None:
+    def train(self, task: AnyTask, done: Done) -> None:
         self.asked.append((task, done))
 
     def forget(self, dataflow: str) -> None:
@@ -85,7 +105,7 @@ class Stand:
         flow = self.metrics.of("lived")
         return LearnedAdviser(SPEC, KAFKA, self.trains, known, self.computes, flow, supervision)
 
-    def ask(self, question: Train | ModelsWanted) -> None:
+    def ask(self, question: Train | Refit | ModelsWanted) -> None:
         self.adviser.answer(encode_question(question), lambda *said: self.told.put(said))
 
     def heard(self) -> tuple[dict[str, bytes | Lost] | None, str]:
@@ -138,6 +158,112 @@ def test_models_and_reasons_are_answered_and_kept_with_their_pairs(stand: Stand)
     )
     assert (report.seconds, report.left_out, report.last) == (2.5, "10 out", 40)
     assert (stand.counted("level", "model"), stand.counted("map", "none")) == (1, 1)
+
+
+def test_stored_pairs_are_handed_to_a_training_of_their_own(stand: Stand) -> None:
+    spec = dataflow(LearnedSettings({"map": OutputSettings(0.9, ErrorMetric.RMSE)}, 0.0, 40, 4))
+    stand.adviser.use((), spec)
+    knowledge(stand.rows).keep_pairs(pairs())
+
+    stand.adviser.train_on_knowledge(Train(("map",), 1, 6), lambda *said: stand.told.put(said))
+
+    while not stand.trains.asked:
+        time.sleep(0.005)
+    [(task, _)] = stand.trains.asked
+    assert isinstance(task, StoredTask)
+    assert (task.spec, task.outputs, task.waves) == (spec, ("map",), 6)
+    found = [unpack(each).key for each in task.pairs]
+    assert {key.wave for key in found} == set(range(105, 110))
+    assert {(key.output, key.container) for key in found} == {("map", "sensors"), ("map", "areas")}
+    stand.trained(Trained({"map": b"model"}, {}, 6, 109))
+    assert stand.heard() == ({"map": b"model"}, "")
+    report = stand.adviser.report
+    assert report is not None
+    assert (report.source, report.waves, report.seconds) == (Source.KNOWLEDGE, 6, 2.5)
+
+
+def test_stored_pairs_that_do_not_fit_are_a_reason(stand: Stand) -> None:
+    stand.adviser.train_on_knowledge(QUESTION, lambda *said: stand.told.put(said))
+    assert stand.heard() == (None, "")
+    report = stand.adviser.report
+    assert report is not None
+    assert "no pairs of `level` are kept" in report.failure
+    assert "knowledge --import" in report.failure
+    assert stand.trains.asked == []
+
+
+def fit_anew(stand: Stand) -> RefitTask:
+    """Have the map's model fitted anew, and return what is asked of the trainer."""
+    model = encode_model(modelled())
+    knowledge(stand.rows).keep_pairs(pairs())
+    stand.ask(Refit({"map": knowledge(stand.rows).keep_model("lived", "map", model)}, 50))
+    while not stand.trains.asked:
+        time.sleep(0.005)
+    [(task, _)] = stand.trains.asked
+    assert isinstance(task, RefitTask)
+    assert task.models == {"map": model}
+    return task
+
+
+def modelled() -> Model:
+    """Return a model of the map whose training has the stored pairs."""
+    levels = {one.key.container: one.basis.levels for one in pairs() if one.basis is not None}
+    known = model()
+    one = known.containers["areas"]
+    containers = {
+        name: replace(
+            one, levels=np.array(levels[name]), forest=replace(one.forest, labels=("map",))
+        )
+        for name in ("sensors", "areas")
+    }
+    return replace(known, output="map", metric=ErrorMetric.RMSE, containers=containers)
+
+
+def test_a_model_is_fitted_anew_with_the_pairs_of_its_training(stand: Stand) -> None:
+    task = fit_anew(stand)
+    found = [unpack(each).key for each in task.pairs]
+    assert (task.last, task.kafka, task.spec) == (50, KAFKA, SPEC)
+    assert sorted(found) == sorted(one.key for one in pairs() if one.key.output == "map")
+
+    stand.trained(Trained({"map": b"anew"}))
+
+    assert stand.heard() == ({"map": b"anew"}, "")
+    assert knowledge(stand.rows).model("lived", "map", version_of_model(b"anew")) == b"anew"
+    assert stand.counted("map", "refitted") == 1
+    assert stand.adviser.report is None, "it is no training"
+
+
+@pytest.mark.parametrize("how", ["no process", "no label", "no model", "no HBase"])
+def test_a_fit_that_comes_to_nothing_is_of_no_model_and_says_why(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "no model":
+        stand.ask(Refit({"map": "0" * 16}, 50))
+    else:
+        fit_anew(stand)
+        if how == "no HBase":
+            monkeypatch.setattr(stand.rows, "put", away)
+        stand.trained(
+            None if how == "no process" else Trained({}, {"map": "no two waves"})
+            if how == "no label" else Trained({"map": b"anew"}),
+            "it ended with status 1" if how == "no process" else "",
+        )  # fmt: skip
+    found, _ = stand.heard()
+    assert found is not None
+    lost = found["map"]
+    assert isinstance(lost, Lost)
+    words = {
+        "no process": "it ended with status 1",
+        "no label": "no two waves",
+        "no model": "is not in the knowledge table",
+        "no HBase": "models could not be kept: .*away",
+    }
+    assert re.search(words[how], lost.reason)
+    assert stand.counted("map", "not refitted") == 1
+
+
+def away(*_: Any, **__: Any) -> None:
+    raise Unreachable("HBase is away")
 
 
 def test_a_training_that_failed_is_a_reason(stand: Stand) -> None:
@@ -229,6 +355,31 @@ def test_what_metrics_failed_on_is_in_the_report(stand: Stand) -> None:
     stand.heard()
     assert stand.adviser.report is not None
     assert stand.adviser.report.failures == {"level": "it failed on 2 of 9"}
+
+
+def test_a_report_goes_on_with_another_agent(stand: Stand) -> None:
+    assert stand.adviser.saved() == b""
+    stand.ask(QUESTION)
+    under_way = stand.adviser.saved()
+    stand.trained(Trained({"level": b"model"}, {"map": "too few"}, 30, 40))
+    stand.heard()
+    report, ended = stand.adviser.report, stand.adviser.saved()
+    assert ended is stand.adviser.saved(), "it is encoded once"
+
+    stand.adviser.close()
+    stand.adviser = stand.another()
+    stand.adviser.restore(ended)
+    assert stand.adviser.report == report
+    stand.adviser.restore(under_way)
+    assert stand.adviser.report is not None
+    assert "had ended; `headgate flow train` begins another" in stand.adviser.report.failure
+    assert stand.adviser.report.seconds is not None, "it keeps nobody from training"
+
+
+@pytest.mark.parametrize("damaged", [b"?", b"\xc1", b"\x81\xa1a"])
+def test_a_report_that_is_none_is_left_out(stand: Stand, damaged: bytes) -> None:
+    stand.adviser.restore(damaged)
+    assert stand.adviser.report is None
 
 
 def test_a_dataflow_that_leaves_has_its_trainings_ended(stand: Stand) -> None:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kept import HORIZON, TARGETS, WAVES, knowledge, measured, pairs
+from msgspec.structs import replace
 from simulation.rows import SEALS, MemoryRows
 from taught import GRAPH
 
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.knowledge import ForeignPairs, ModelMissing
+from headgate.agent.training.knowledge import ForeignPairs, Knowledge, ModelMissing, Trimmed
 from headgate.agent.training.pairs import WavePairs
 from headgate.agent.training.parquet import UnusableParquet, read_pairs, write_pairs
 from headgate.learning import (
@@ -31,6 +32,12 @@ def assert_same(found: list[WavePairs], expected: list[WavePairs]) -> None:
         assert one.features.tobytes() == other.features.tobytes()
         assert one.errors.tobytes() == other.errors.tobytes()
         assert (one.features.dtype.str, one.errors.dtype.str) == ("<f4", "<f8")
+        assert one.basis == other.basis
+
+
+def of_before(one: WavePairs) -> WavePairs:
+    """Return pairs as a version kept them that noted no basis."""
+    return WavePairs(replace(one.key, set=""), one.features, one.errors)
 
 
 def test_pairs_are_those_of_each_wave_up_to_the_horizon() -> None:
@@ -62,6 +69,48 @@ def test_pairs_come_back_bit_for_bit_and_each_wave_is_written_once() -> None:
     assert_same(list(knowledge(rows).pairs("lived")), sorted(pairs(), key=lambda one: one.key))
 
 
+def test_pairs_say_by_what_they_were_measured_and_which_were_measured_alike() -> None:
+    table = measured()
+    for one in pairs():
+        basis = one.basis
+        assert basis is not None
+        assert basis.metric is {each.output: each.metric for each in TARGETS}[one.key.output]
+        assert basis.levels == tuple(table[one.key.container].deciles.tolist())
+        assert basis.time == table[one.key.output].times[one.key.wave - 101]
+    sets = {one.key.output: one.key.set for one in pairs()}
+    assert sets["level"].startswith("relative-")
+    assert sets["map"].startswith("rmse-")
+    assert len({(one.key.output, one.key.set) for one in pairs()}) == 2
+
+
+def test_another_training_on_the_same_waves_is_kept_beside_the_first() -> None:
+    rows = MemoryRows()
+    knowledge(rows).keep_pairs(pairs())
+    other = [replace(one, key=replace(one.key, set="rmse-0")) for one in pairs()]
+    assert knowledge(rows).keep_pairs(other) == len(other)
+    assert len(list(knowledge(rows).pairs("lived"))) == 2 * len(other)
+    found = list(knowledge(rows).pairs_of([other[3].key, other[9].key]))
+    assert_same(found, sorted([other[3], other[9]], key=lambda one: one.key))
+    assert set(knowledge(rows).pair_keys("lived")) == {one.key for one in [*other, *pairs()]}
+
+
+def test_pairs_of_the_version_before_stay_readable_and_signed() -> None:
+    rows, before = MemoryRows(), [of_before(one) for one in pairs()]
+    knowledge(rows).keep_pairs(before)
+    assert all(len(row.split(b"/")) == 6 for row in rows.rows)
+    assert all(b"pairs:basis" not in columns for columns in rows.rows.values())
+    assert_same(list(knowledge(rows).pairs("lived")), sorted(before, key=lambda one: one.key))
+
+
+def test_a_file_of_the_version_before_is_taken_in() -> None:
+    file, before = io.BytesIO(), [of_before(one) for one in pairs()]
+    write_pairs(file, before)
+    table = pq.ParquetFile(file).read().drop_columns(["set", "metric", "levels", "wave_time"])
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    assert_same(list(read_pairs(file, "a.parquet", "lived")), before)
+
+
 def test_the_oldest_waves_go_when_there_are_more_than_are_kept() -> None:
     rows = MemoryRows()
     knowledge(rows, waves=5).keep_pairs(pairs())
@@ -70,13 +119,17 @@ def test_the_oldest_waves_go_when_there_are_more_than_are_kept() -> None:
     assert waves == {105, 106, 107, 108, 109}
 
 
-@pytest.mark.parametrize("column", [b"pairs:features", b"pairs:errors", b"pairs:seal"])
+@pytest.mark.parametrize(
+    "column", [b"pairs:features", b"pairs:errors", b"pairs:basis", b"pairs:seal"]
+)
 def test_pairs_that_nobody_has_signed_are_refused_and_named(column: bytes) -> None:
     rows = MemoryRows()
     knowledge(rows).keep_pairs(pairs())
     row = min(rows.rows)
     rows.rows[row][column] = rows.rows[row][column][:-1] + b"x"
 
+    with pytest.raises(ForeignPairs, match=r"lived --trim 0"):
+        list(knowledge(rows).pairs("lived"))
     with pytest.raises(ForeignPairs, match="pairs/lived/level/areas/1700000000000/0000000102"):
         list(knowledge(rows).pairs("lived"))
 
@@ -100,6 +153,91 @@ def test_a_model_comes_back_by_its_version() -> None:
     assert knowledge(rows).model("lived", "level", version) == model
     with pytest.raises(ModelMissing, match=r"is not in the knowledge table; .* flow train other"):
         knowledge(rows).model("other", "level", version)
+
+
+def test_the_oldest_models_go_when_there_are_more_than_are_kept() -> None:
+    rows = MemoryRows()
+    kept = knowledge(rows, models=3)
+    first, *later = (kept.keep_model("lived", "map", b"%d" % n) for n in range(4))
+    other = kept.keep_model("lived", "level", b"other")
+
+    with pytest.raises(ModelMissing):
+        kept.model("lived", "map", first)
+    assert [kept.model("lived", "map", each) for each in later] == [b"1", b"2", b"3"]
+    kept.keep_model("lived", "map", b"1")  # the newest again
+    kept.keep_model("lived", "map", b"4")
+    assert kept.model("lived", "map", later[0]) == b"1"
+    with pytest.raises(ModelMissing):
+        kept.model("lived", "map", later[1])
+    assert kept.model("lived", "level", other) == b"other"
+
+
+def test_models_of_the_version_before_are_the_oldest() -> None:
+    rows = MemoryRows()
+    before = knowledge(rows).keep_model("lived", "map", b"of before")
+    del next(iter(rows.rows.values()))[b"models:number"]
+    assert knowledge(rows).model("lived", "map", before) == b"of before"
+
+    for n in range(3):
+        knowledge(rows, models=3).keep_model("lived", "map", b"%d" % n)
+    with pytest.raises(ModelMissing):
+        knowledge(rows).model("lived", "map", before)
+
+
+def test_trimming_leaves_the_newest_waves_and_the_models_that_decide() -> None:
+    rows = MemoryRows()
+    kept = knowledge(rows)
+    kept.keep_pairs([*pairs(), *pairs(name="lived/other")])
+    used, idle, newest = (kept.keep_model("lived", "map", b"%d" % n) for n in range(3))
+    others = kept.keep_model("lived/other", "map", b"5")
+    containers = len({(one.key.output, one.key.container) for one in pairs()})
+
+    found = kept.trim("lived", 2, {used})
+
+    assert (found.pairs, found.models) == (len(pairs()) - 2 * containers, 1)
+    assert {one.key.wave for one in kept.pairs("lived")} == {108, 109}
+    assert kept.model("lived", "map", used) == b"0"
+    assert kept.model("lived", "map", newest) == b"2"
+    with pytest.raises(ModelMissing):
+        kept.model("lived", "map", idle)
+    assert (len(list(kept.pairs("lived/other"))), kept.model("lived/other", "map", others)) == (
+        len(pairs()),
+        b"5",
+    )
+    kept.trim("lived", 0, ())
+    assert list(kept.pairs("lived")) == []
+
+
+def test_pairs_that_cannot_be_read_are_trimmed_all_the_same() -> None:
+    rows = MemoryRows()
+    knowledge(rows).keep_pairs(pairs())
+    rows.rows[min(rows.rows)].clear()
+    assert knowledge(rows).trim("lived", 0, ()).pairs == len(pairs())
+
+
+def test_a_dataflow_is_forgotten_whole_and_no_other() -> None:
+    rows = MemoryRows()
+    kept = knowledge(rows)
+    for name in ("lived", "lived2", "lived/2"):
+        kept.keep_pairs(pairs(name=name))
+        kept.keep_model(name, "map", b"model")
+    before = len(rows.rows)
+
+    kept.forget("lived")
+
+    assert not any(row.split(b"/")[1] == b"lived" for row in rows.rows)
+    assert len(rows.rows) == before * 2 // 3
+
+
+def test_nothing_is_made_to_delete_from() -> None:
+    """A dataflow that has learned nothing is removed without a table being created."""
+
+    def create() -> None:
+        raise AssertionError("the table was created")
+
+    kept = Knowledge(MemoryRows(), SEALS, 1, 3, create, lambda: False)
+    kept.forget("lived")
+    assert kept.trim("lived", 0, ()) == Trimmed(0, 0)
 
 
 @pytest.mark.parametrize("wrong", ["cut short", "unsigned", "another key", "another row"])
@@ -136,7 +274,7 @@ def test_a_parquet_file_has_all_pairs_and_gives_them_to_any_dataflow() -> None:
         "wave",
         "pair_age",
     ]
-    assert table.column_names[6:] == ["error", *FEATURES]
+    assert table.column_names[6:] == ["error", *FEATURES, "set", "metric", "levels", "wave_time"]
     assert set(table.column("dataflow").to_pylist()) == {"lived"}
 
 
@@ -161,6 +299,9 @@ def spoiled(how: str) -> io.BytesIO:
     elif how == "null":
         nothing = pa.array([None] * len(table), pa.float64())
         table = table.set_column(6, table.schema.field(6), nothing)
+    elif how == "metric":
+        at = table.schema.get_field_index("metric")
+        table = table.set_column(at, table.schema.field(at), pa.array(["?"] * len(table)))
     elif how == "reversed":
         table = table.take(list(reversed(range(len(table)))))
     file = io.BytesIO()
@@ -175,6 +316,7 @@ def spoiled(how: str) -> io.BytesIO:
         ("foreign", "a.parquet has features .* give a file"),
         ("newer", "a.parquet has features 'of the future'"),
         ("null", "a.parquet has rows without a value"),
+        ("metric", r"a.parquet: metric '\?' or levels of output level, wave 102 are none"),
         ("reversed", "a.parquet: ages of output map, wave 109 are not 1 to 4"),
     ],
 )

@@ -7,9 +7,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from lived import CONTAINERS, HOUR, AllWaves, Lived
+from lived_models import fitted as lived_fitted
 from msgspec.structs import replace
 from sklearn.ensemble import ExtraTreesRegressor
-from taught import GRAPH, STEPS, Hostile, RecordedWorld, lesson_of, recording_of
+from taught import (
+    GRAPH,
+    STEPS,
+    Hostile,
+    RecordedWorld,
+    lesson_of,
+    recording_of,
+    service_of,
+)
 
 from headgate.agent.training.teacher import Lesson, Wanted
 from headgate.engine import DecisionKind, Engine, ObserverLost
@@ -263,6 +272,11 @@ def test_after_a_hole_a_table_is_known_when_all_was_written_again_and_a_scan_agr
     noticed = hole == "let pass"  # otherwise it shows with the next message only
     before, after_it = range(1, 10 if noticed else 9), range(15 if noticed else 16, WAVES + 1)
     assert lesson.waves == tuple(after_it if healed else before)
+    service = service_of(lived, Wanted(WAVES, 0), frozenset(lost))["map"]
+    assert service.numbers.tolist() == [*before, *(after_it if healed else ())]
+    if healed:
+        uncounted = dict(zip(service.numbers.tolist(), service.uncounted.tolist(), strict=True))
+        assert uncounted[before[-1]] < uncounted[after_it[0]], "no pair is known over the hole"
 
 
 def test_a_gap_that_no_record_shows_makes_all_tables_unknown() -> None:
@@ -326,3 +340,33 @@ def test_older_versions_that_may_stand_are_no_values() -> None:
 
     assert 1 <= len(lesson.waves) < WAVES
     assert {each.reason for each in lesson.left_out} == {"values of `sensors` are not known"}
+
+
+@pytest.mark.parametrize("kind", ["plain", "early", "twice"])
+def test_waves_of_service_in_which_an_output_was_made_are_those_of_a_synchronous_run(
+    kind: str,
+) -> None:
+    """Steps are skipped, so that each output is made in waves of its own."""
+    world = Hostile if kind == "twice" else RecordedWorld
+    lived = Lived(AllWaves(4, 60), SETTINGS, unchecked, world)
+    lived.use(lived_fitted(lived.truth, 0.0)[1])
+    ran = [lived.pass_wave(early=kind == "early") for _ in range(WAVES)]
+    assert any("draw" not in steps for steps in ran)
+
+    found = service_of(lived, Wanted(WAVES, 0, 4))
+
+    for output, writer in (("level", "index"), ("map", "draw")):
+        known = found[output]
+        made = [n for n, steps in enumerate(ran, 1) if writer in steps and n >= 4]
+        assert known.numbers.tolist() == made
+        places = np.array(made) - 1
+        for container, taught in known.histories.items():
+            expected = lived.truth.history(container)
+            np.testing.assert_array_equal(taught.values, expected.values[places])
+            np.testing.assert_array_equal(taught.elements, expected.elements[places])
+            np.testing.assert_array_equal(taught.times, expected.times[places])
+        counted = np.cumsum(lived.truth.history("sensors").updates[3:])[places - 3]
+        since = np.diff(known.counted["sensors"])
+        np.testing.assert_array_equal(since, np.diff(counted))
+        assert not known.uncounted.any()
+    assert found["level"].numbers.tolist() != found["map"].numbers.tolist()

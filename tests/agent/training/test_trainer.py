@@ -27,10 +27,10 @@ MARK = f"headgate-trainer-test-{uuid.uuid4().hex}"  # these tests may run twice 
 ANSWERS = """
 import sys, time, pathlib
 from headgate.agent.training.program import LENGTH, Answer, Failed, write_frame
-from headgate.agent.training.task import Task, Trained
+from headgate.agent.training.task import AnyTask, Trained
 import msgspec
 read = sys.stdin.buffer.read
-task = msgspec.msgpack.decode(read(LENGTH.unpack(read(LENGTH.size))[0]), type=Task)
+task = msgspec.msgpack.decode(read(LENGTH.unpack(read(LENGTH.size))[0]), type=AnyTask)
 """
 GOOD = "write_frame(sys.stdout.buffer, Answer(Trained(waves=task.waves)))"
 

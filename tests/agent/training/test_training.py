@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from asked import HORIZON, SETTINGS, SPEC, WAVES, task
+from asked import HORIZON, KAFKA, SETTINGS, SPEC, WAVES, task
 from lived import READS, AllWaves, Lived, dataflow
 from msgspec.structs import replace
 from taught import RecordedWorld, record_of
@@ -19,8 +19,8 @@ from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of
-from headgate.agent.training.task import Task, Trained, unpack
-from headgate.agent.training.training import learn, learned_by, train
+from headgate.agent.training.task import RefitTask, Task, Trained, unpack
+from headgate.agent.training.training import learn, learn_from_service, learned_by, train
 from headgate.engine import (
     Codec,
     CodecName,
@@ -29,7 +29,16 @@ from headgate.engine import (
     SpecificationError,
     UserMetric,
 )
-from headgate.learning import FEATURES, Changes, LearnedSettings, OutputSettings, decode_model
+from headgate.learning import (
+    FEATURES,
+    Changes,
+    LearnedSettings,
+    OutputSettings,
+    decode_model,
+    encode_model,
+    features,
+    measured_pairs,
+)
 from headgate.replay import NothingRecorded, RetentionPassed
 
 
@@ -81,6 +90,46 @@ def test_pairs_are_of_the_waves_and_outputs_that_were_learned_from(lived: Lived)
     larger = np.maximum(np.abs(truth[-1]), np.abs(truth[-2])).sum()
     expected = np.abs(truth[-1] - truth[-2]).sum() / larger
     assert last.errors[0] == pytest.approx(expected)
+
+
+def test_models_are_fitted_anew_to_the_waves_after_their_training(lived: Lived) -> None:
+    trained = learned(lived, replace(task(("map",), last=30), waves=30))
+    record = record_of(lived)
+    anew = learn_from_service(
+        RefitTask(KAFKA, SPEC, trained.models, trained.pairs, WAVES),
+        record.recording,
+        record.events,
+        record.partitions,
+    )
+
+    assert (anew.reasons, anew.waves, anew.last) == ({}, WAVES - 30, WAVES)
+    old, new = decode_model(trained.models["map"]), decode_model(anew.models["map"])
+    assert (new.threshold, new.waves, new.last_time) == (old.threshold, 30, old.last_time)
+    truth = {c: lived.truth.history(c) for c in lived.truth.values}
+    for container, each in new.containers.items():
+        table = features(
+            measured_pairs(truth[container], HORIZON, each.levels),
+            measured_pairs(truth["map"], HORIZON).means,
+        )
+        shown = table[30:, 1]
+        seen = shown[1:]  # the first has its pair in training
+        assert (each.lowest <= seen.min(0)).all()
+        assert (each.highest >= seen.max(0)).all()
+        assert (each.levels == old.containers[container].levels).all()
+    assert encode_model(new) != trained.models["map"]
+
+
+def test_without_two_waves_of_service_there_is_a_reason_and_no_model(lived: Lived) -> None:
+    trained = learned(lived, task(("map",)))
+    record = record_of(lived)
+    anew = learn_from_service(
+        RefitTask(KAFKA, SPEC, trained.models, trained.pairs, WAVES),
+        record.recording,
+        record.events,
+        record.partitions,
+    )
+    assert anew.models == {}
+    assert f"no two waves from wave {WAVES + 1} on are known" in anew.reasons["map"]
 
 
 def test_what_is_made_of_input_without_numbers_is_as_good_as_input(lived: Lived) -> None:

@@ -194,7 +194,7 @@ class _Measured:
             [Target(output, ErrorMetric.RELATIVE, BOUND) for output in application.bounded],
             self._training_pairs,
         )
-        knowledge = Knowledge(MemoryRows(), SEALS, application.training)
+        knowledge = Knowledge(MemoryRows(), SEALS, application.training, 3)
         spent = []
         for wave in sorted({each.key.wave for each in found})[-_WAVES:]:
             rows = [each for each in found if each.key.wave == wave]

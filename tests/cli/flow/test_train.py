@@ -16,7 +16,7 @@ from answering import Agent
 from headgate.agent import TrainingReport
 from headgate.agent.training.pairs import PairKey, WavePairs
 from headgate.agent.training.parquet import write_pairs
-from headgate.agent.training.task import PackedPairs, unpack
+from headgate.agent.training.task import PackedPairs, Source, unpack
 from headgate.cli.flow import train
 from headgate.learning import FEATURES, Calibration, FitReport, OutputReport, Quality, StepQuality
 
@@ -94,6 +94,23 @@ def test_without_waiting_it_ends_at_once(trained: Trainings) -> None:
     assert trained.asked == [("POST", "/v1/flows/air/train", {"outputs": [], "waves": None})]
 
 
+def test_stored_pairs_are_learned_from_where_asked_for(trained: Trainings) -> None:
+    trained.run("train", "air", "--from-knowledge", "--no-wait")
+    body: Any = {"outputs": [], "waves": None, "source": "knowledge"}
+    assert trained.asked == [("POST", "/v1/flows/air/train", body)]
+    stored = msgspec.structs.replace(DONE, source=Source.KNOWLEDGE)
+    first = next(iter(train.summary("air", stored)))
+    assert first == "air was trained on 24 of 24 waves of stored pairs in 2.5 s."
+
+
+def test_the_last_training_is_told_without_another(trained: Trainings) -> None:
+    told = trained.run("train", "air", "--last", status=3)
+    assert told.startswith("air was trained on 24 of 24 waves in 2.5 s.")
+    assert {method for method, _, _ in trained.asked} == {"GET"}
+    words = trained.run("train", "air", "--last", "--waves", "3", status=1)
+    assert "leave the other options out" in words
+
+
 def test_as_json_it_is_the_report(trained: Trainings) -> None:
     document = json.loads(trained.run("train", "air", "--json", status=3))
     assert msgspec.convert(document, TrainingReport) == DONE
@@ -148,13 +165,26 @@ def test_what_an_agent_gives_is_written_to_a_file(agent: Agent, tmp_path: Path) 
     assert agent.asked == [("GET", "/v1/flows/air/knowledge", None)]
 
 
+def test_what_is_too_old_is_deleted(agent: Agent) -> None:
+    agent.answers = {"pairs": 12, "models": 3}
+    told = agent.run("knowledge", "air", "--trim", "100")
+    assert told == "12 rows of pairs and 3 models of air are gone.\n"
+    assert agent.asked == [("POST", "/v1/flows/air/knowledge/trim", {"waves": 100})]
+
+
+def test_a_dataflow_is_removed_with_or_without_what_was_learned_of_it(agent: Agent) -> None:
+    agent.run("remove", "air")
+    agent.run("remove", "air", "--keep-knowledge")
+    assert [path for _, path, _ in agent.asked] == ["/v1/flows/air", "/v1/flows/air?knowledge=keep"]
+
+
 def test_bad_files_and_none_are_refused_with_the_cure(agent: Agent, tmp_path: Path) -> None:
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(b"what is this?")
     missing = tmp_path / "missing.parquet"
     folder = tmp_path / "no" / "folder.parquet"
     for arguments, words in (
-        ((), "name one file, with --export or with --import"),
+        ((), "name one file, with --export or with --import, or --trim WAVES"),
         (("--export", str(bad), "--import", str(bad)), "name one file"),
         (("--import", str(bad)), f"{bad} is no Parquet file"),
         (("--import", str(missing)), f"{missing} cannot be read"),

@@ -63,4 +63,5 @@ def test_an_unguarded_state_table_is_noted_with_what_would_guard_it() -> None:
         assert found.verdict is FindingVerdict.NOTE
         assert "access.agents_key_file" in found.text
     assert state_tables(AccessSettings(agents_key_file="key")).verdict is FindingVerdict.OK
+    assert state_tables(None).step == "agents' tables headgate, headgate-knowledge"
     assert "everybody" in state_tables(AccessSettings(state_tables=())).text

@@ -74,6 +74,24 @@ def test_every_change_by_a_stranger_is_refused_but_creating_the_table(
     assert refused(tables, name, "air", dialect=dialect) == ""
 
 
+@pytest.mark.parametrize("name", ["put", "deleteMultiple", "truncateTable", "deleteTable"])
+def test_what_was_learned_is_guarded_beside_each_state_table(name: str, key_file: str) -> None:
+    by_default = StateTables(AccessSettings(agents_key_file=key_file))
+    assert "of headgate-knowledge may change" in refused(by_default, name, "headgate-knowledge")
+    other = StateTables(AccessSettings(agents_key_file=key_file, state_tables=("air:state",)))
+    assert refused(other, name, "air:state-knowledge")
+    assert refused(other, name, "headgate-knowledge") == ""
+
+
+def test_an_agent_writes_what_it_has_learned(key_file: str) -> None:
+    tables = StateTables(AccessSettings(agents_key_file=key_file))
+    table, rows = "headgate-knowledge", [b"models/air/map/1"]
+    for signed, passes in ((table, True), ("headgate", False)):
+        change = write(*rows, signed=(signed, rows))
+        there = Write("put", table, change.cells, change.origins)
+        assert (refused(tables, "put", table, change=there) == "") == passes
+
+
 def test_a_method_that_nobody_knows_might_change_anything(key_file: str) -> None:
     tables = StateTables(AccessSettings(agents_key_file=key_file))
     assert "agent" in refused(tables, "putEverywhere", "")

@@ -48,7 +48,7 @@ from headgate.agent.state.sealed import Seals, sign, unsigned
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.parquet import UnusableParquet, read_pairs
 from headgate.agent.training.stored_models import stored_models
-from headgate.agent.training.task import PackedPairs
+from headgate.agent.training.task import PackedPairs, Source
 from headgate.agent.training.task import pack as pack_pairs
 from headgate.settings import ConfigurationError
 
@@ -80,6 +80,7 @@ __all__ = [
     "Seals",
     "SensorConfiguration",
     "SensorKafka",
+    "Source",
     "Submit",
     "TokenEntry",
     "TrainingReport",

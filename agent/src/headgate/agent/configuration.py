@@ -255,12 +255,15 @@ class ApiAccess(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrainingOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """How models of learned triggers are trained, and for how long pairs are kept."""
+    """How models of learned triggers are trained, and how much is kept of that."""
 
     seconds: Seconds = 3600.0
     """How long a training may take."""
     kept_waves: Count = 8760
     """Of a dataflow, whose pairs the knowledge table keeps; a year, where waves are hours."""
+    kept_models: Annotated[int, Meta(ge=3)] = 10
+    """Of an output, that the knowledge table keeps. One may be trained and not be used any more,
+    while the one before it decides, and a checkpoint still names the one before that."""
 
 
 class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from headgate.learning.calibration import (
 )
 from headgate.learning.decider import Decider, Deciders, DeciderState, Judged
 from headgate.learning.envelope import UnusableModel
-from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
+from headgate.learning.features import FEATURES, LEVELS, WaveContext, levels_of, row_of
 from headgate.learning.feedback import (
     RELEARNING_AGES,
     RELEARNING_WAVES,
@@ -34,10 +34,25 @@ from headgate.learning.fitting.models import (
     OutputReport,
     StepQuality,
     fit,
+    fit_on,
 )
 from headgate.learning.fitting.quality import Quality
-from headgate.learning.fitting.refit import LabelledRows, WeightedFitter, refit, service_pairs
-from headgate.learning.fitting.training import Fitter, Target, extra_trees, fewest_waves
+from headgate.learning.fitting.refit import (
+    RECENT_WAVES,
+    LabelledRows,
+    WeightedFitter,
+    refit,
+    service_pairs,
+)
+from headgate.learning.fitting.service import MOST_LABELS, ServiceWaves, service_labels
+from headgate.learning.fitting.training import (
+    Fitter,
+    OutputPairs,
+    Target,
+    extra_trees,
+    fewest_waves,
+    output_pairs,
+)
 from headgate.learning.forest import (
     FittedTree,
     Forest,
@@ -101,6 +116,7 @@ from headgate.learning.triggers.consultation import (
     Models,
     ModelsWanted,
     Question,
+    Refit,
     Train,
     decode_answer,
     decode_question,
@@ -128,7 +144,10 @@ __all__ = [
     "FEATURES",
     "FOLLOWED",
     "LEARNED",
+    "LEVELS",
+    "MOST_LABELS",
     "POLICIES",
+    "RECENT_WAVES",
     "RELEARNING_AGES",
     "RELEARNING_WAVES",
     "AuditedRate",
@@ -169,14 +188,17 @@ __all__ = [
     "Models",
     "ModelsWanted",
     "OutputMetric",
+    "OutputPairs",
     "OutputReport",
     "OutputSettings",
     "Predicted",
     "Predictor",
     "Quality",
     "Question",
+    "Refit",
     "Relearn",
     "Residuals",
+    "ServiceWaves",
     "StagePolicy",
     "StagedLoop",
     "Step",
@@ -216,6 +238,7 @@ __all__ = [
     "features",
     "fewest_waves",
     "fit",
+    "fit_on",
     "forest_of",
     "geometric_mean",
     "graph_of",
@@ -228,11 +251,13 @@ __all__ = [
     "measure",
     "measured_pairs",
     "opaque_containers",
+    "output_pairs",
     "outside",
     "question_about",
     "questions",
     "refit",
     "row_of",
+    "service_labels",
     "service_pairs",
     "settings_of",
     "staged_loop",

@@ -19,6 +19,7 @@ from headgate.settings import (
     Places,
     ServerTls,
     UpstreamTls,
+    agent_tables,
     is_loopback,
     load,
     parse,
@@ -181,11 +182,17 @@ class AccessSettings(Struct, frozen=True, forbid_unknown_fields=True):
     certificates: tuple[ClientCertificate, ...] = ()
     rules: tuple[AccessRule, ...] = ()
     state_tables: tuple[str, ...] = ("headgate",)
-    """The agents' ``hbase.state_table``: who may change it decides what agents run."""
+    """The agents' ``hbase.state_table``: who may change it decides what agents run. The knowledge
+    table beside each is guarded with it."""
     agents: tuple[str, ...] = ()
     """Writers, known by certificate or listener, that are agents."""
     agents_key_file: str = ""
     """The agents' ``key_file``: who has signed a change with it is an agent."""
+
+    @property
+    def agent_tables(self) -> tuple[str, ...]:
+        """The state tables and the knowledge tables beside them."""
+        return agent_tables(self.state_tables)
 
     @property
     def guards_state(self) -> bool:

@@ -487,4 +487,4 @@ class Observer:
 def _patterns(config: ObserverConfig) -> TablePatterns:
     """Return the tables that a configuration has watched by pattern."""
     access = config.access or AccessSettings()
-    return TablePatterns(config.watch.tables, access.state_tables)
+    return TablePatterns(config.watch.tables, access.agent_tables)

@@ -1,6 +1,7 @@
 """Both services' configuration: TOML files and variables, addresses, secrets, and the log."""
 
 from headgate.settings.addresses import is_loopback, parse_address, write_address
+from headgate.settings.agent_tables import agent_tables, knowledge_table
 from headgate.settings.credentials import (
     Credentials,
     CredentialsError,
@@ -40,6 +41,7 @@ __all__ = [
     "SecretFileError",
     "ServerTls",
     "UpstreamTls",
+    "agent_tables",
     "agent_write",
     "client_side",
     "configure_log",
@@ -47,6 +49,7 @@ __all__ = [
     "find_secret",
     "is_loopback",
     "key_path",
+    "knowledge_table",
     "load",
     "parse",
     "parse_address",

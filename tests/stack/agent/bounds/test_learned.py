@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 pytestmark = pytest.mark.stack
@@ -142,3 +144,25 @@ learned:
     absent = replay(flow, stand.directory, "--config", str(elsewhere))
     assert absent.returncode == 1
     assert f"has no table absent-{stand.identity}-knowledge, in which agents keep" in absent.stderr
+
+    assert pq.ParquetFile(io.BytesIO(pairs.content)).metadata.num_rows > 23
+
+    assert agent.ask("GET", f"/v1/flows/{flow}/train") == report, "the next agent tells it too"
+    agent.ask("POST", f"/v1/flows/{flow}/train", {"waves": 24, "source": "knowledge"})
+    deadline = time.monotonic() + WAIT
+    while (stored := agent.ask("GET", f"/v1/flows/{flow}/train"))["seconds"] is None:
+        assert time.monotonic() < deadline, agent.words()
+        time.sleep(0.2)
+    assert (stored["failure"], stored["waves"], stored["last"]) == ("", 24, 26), stored
+    while f"decided by model {stored['models']['mean']}" not in str(
+        agent.explained(flow, "average")
+    ):
+        assert time.monotonic() < deadline, agent.explained(flow, "average")
+        time.sleep(0.2)
+    trimmed = agent.ask("POST", f"/v1/flows/{flow}/knowledge/trim", {"waves": 5})
+    assert trimmed == {"pairs": 18, "models": 1}, "the one of the recording decides no more"
+
+    agent.ask("DELETE", f"/v1/flows/{flow}")
+    agent.ask("POST", "/v1/flows", body)
+    pairs = agent.client.get(f"/v1/flows/{flow}/knowledge")
+    assert pq.ParquetFile(io.BytesIO(pairs.content)).metadata.num_rows == 0

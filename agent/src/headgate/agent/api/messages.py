@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.ownership.flow_rows import FlowRow
 from headgate.agent.state.run_records import RunRecord
-from headgate.agent.training.task import PackedPairs
+from headgate.agent.training.task import PackedPairs, Source
 from headgate.flows import Change
 
 
@@ -111,12 +111,20 @@ class TrainRequest(Struct, frozen=True, forbid_unknown_fields=True):
     outputs: tuple[str, ...] = ()
     waves: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     """To be learned from; as many as the dataflow says where None."""
+    source: Source = Source.RECORDING
 
 
 class KnowledgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Pairs to be kept for a dataflow, whatever they were measured of."""
 
     pairs: tuple[PackedPairs, ...]
+
+
+class TrimRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of what a dataflow was learned from is to stay."""
+
+    waves: Annotated[int, Meta(ge=0)]
+    """The newest, whose pairs stay."""
 
 
 class KeptPairs(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,8 @@ from headgate.agent.api.messages import ActionRequest, LogRequest
 from headgate.agent.errors import Refused
 
 _Wait = Annotated[float, Meta(ge=0, le=3600)]
+Knowledge = Literal["forget", "keep"]
+"""What becomes of pairs and models when their dataflow is removed."""
 
 
 def caller_of(request: Request) -> Caller:
@@ -33,6 +35,20 @@ def seconds_of(request: Request) -> float:
         return msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
     except msgspec.ValidationError as error:
         raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
+
+
+def knowledge_of(request: Request) -> Knowledge:
+    """Return what becomes of what was learned of a dataflow that is removed.
+
+    Raises:
+        HTTPException: it is neither.
+    """
+    said = request.query_params.get("knowledge", "forget")
+    try:
+        knowledge: Knowledge = msgspec.convert(said, Knowledge)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"knowledge: {error}; ask as in ?knowledge=keep") from error
+    return knowledge
 
 
 async def body_of(request: Request, kind: type[Any]) -> Any:

@@ -45,12 +45,15 @@ from headgate.agent.api.messages import (
     SignRequest,
     SubmitRequest,
     TrainRequest,
+    TrimRequest,
     UpdateRequest,
     WaveRequest,
 )
 from headgate.agent.api.requests import (
+    Knowledge,
     body_of,
     caller_of,
+    knowledge_of,
     log_request,
     required_action,
     seconds_of,
@@ -62,6 +65,7 @@ from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import ELSEWHERE, FlowRow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.state.run_records import RunRecord
+from headgate.agent.training.knowledge import Trimmed
 from headgate.agent.training.parquet import PARQUET, write_pairs
 from headgate.agent.training.task import unpack
 
@@ -119,11 +123,21 @@ class _Api:
         return await self._owner(request, answer)
 
     async def remove(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name, knowledge = request.path_params["name"], knowledge_of(request)
+
+        async def remove(flow: DataflowThread) -> None:
+            await self._agent.remove(flow)
+            await self._forget(name, knowledge)
+
         if removal(await self._agent.row(name)) is Removal.DISCARD:
             await self._agent.blocking(lambda: self._agent.discard(name))
+            await self._forget(name, knowledge)
             return json_answer({})
-        return await self._owner(request, self._agent.remove)
+        return await self._owner(request, remove)
+
+    async def _forget(self, name: str, knowledge: Knowledge) -> None:
+        if knowledge == "forget":
+            await self._agent.blocking(lambda: self._agent.knowledge.forget(name))
 
     async def unsigned(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -193,7 +207,7 @@ class _Api:
         return await self._called(
             request,
             lambda runtime, _: runtime.consultations.train(
-                body.outputs, body.waves, runtime.waves.settled
+                body.outputs, body.waves, runtime.waves.settled, body.source
             ),
         )
 
@@ -218,6 +232,17 @@ class _Api:
         return json_answer(
             KeptPairs(await self._agent.blocking(lambda: self._agent.knowledge.keep_pairs(own)))
         )
+
+    async def trim_knowledge(self, request: Request) -> Response:
+        waves = (await body_of(request, TrimRequest)).waves
+
+        async def trim(flow: DataflowThread) -> Trimmed:
+            used = await self._agent.call(flow, lambda runtime, _: runtime.consultations.models())
+            return await self._agent.blocking(
+                lambda: self._agent.knowledge.trim(flow.name, waves, used)
+            )
+
+        return await self._owner(request, trim)
 
     # -- waves -----------------------------------------------------------------------------------
 
@@ -335,6 +360,7 @@ ROUTES = (
     ApiRoute("GET", f"{_FLOW}/knowledge", Role.READ, _Api.knowledge),
     ApiRoute("POST", f"{_FLOW}/train", Role.OPERATE, _Api.train),
     ApiRoute("POST", f"{_FLOW}/knowledge", Role.DEFINE, _Api.keep_knowledge),
+    ApiRoute("POST", f"{_FLOW}/knowledge/trim", Role.DEFINE, _Api.trim_knowledge),
     ApiRoute("POST", f"{_FLOW}/pause", Role.OPERATE, _Api.pause),
     ApiRoute("POST", f"{_FLOW}/resume", Role.OPERATE, _Api.resume),
     ApiRoute("POST", f"{_FLOW}/run", Role.OPERATE, _Api.run),

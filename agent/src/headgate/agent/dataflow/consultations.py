@@ -7,27 +7,49 @@ from collections.abc import Sequence
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.errors import Refused
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.training.adviser import TrainingReport
+from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
 from headgate.engine import Consult, Consulted, SpecificationError
-from headgate.learning import LEARNED, Train
+from headgate.learning import LEARNED, Learned, Train
 
 
 class Consultations:
     """Carries questions and answers, and has models trained that people ask for."""
 
-    def __init__(self, state: FlowState, port: RuntimePort, context: RuntimeContext) -> None:
+    def __init__(
+        self,
+        state: FlowState,
+        port: RuntimePort,
+        context: RuntimeContext,
+        progress: FlowProgress,
+    ) -> None:
         self._state = state
         self._port = port
         self._context = context
+        if context.learning is not None and progress.training:
+            context.learning.restore(progress.training)
 
-    def train(self, outputs: Sequence[str], waves: int | None, settled: int) -> TrainingReport:
+    def saved(self) -> dict[str, object]:
+        """Return fields of ``FlowProgress``."""
+        learning = self._context.learning
+        return {"training": b"" if learning is None else learning.saved()}
+
+    def train(
+        self,
+        outputs: Sequence[str],
+        waves: int | None,
+        settled: int,
+        source: Source = Source.RECORDING,
+    ) -> TrainingReport:
         """Have models trained whatever the triggers ask; they decide as soon as they are there.
 
         Args:
             outputs: bounded ones; all, where none is named.
             waves: to be learned from; as many as the dataflow says where None.
             settled: the newest wave that may be among them.
+            source: what is learned from; stored pairs need no wave to have settled.
 
         Raises:
             Refused: the dataflow has no learned triggers or no such output, no wave has settled, or
@@ -46,7 +68,7 @@ class Consultations:
                 f"{name} bounds no output {', '.join(map(repr, unknown))}; its outputs are "
                 f"{', '.join(map(repr, settings.outputs))}"
             )
-        if not settled:
+        if not settled and source is Source.RECORDING:
             raise Refused(f"no wave of {name} has settled; end some with `headgate flow mark`")
         if learning.report is not None and learning.report.seconds is None:
             raise Refused(f"a training of {name} is under way; wait until it has ended")
@@ -56,23 +78,43 @@ class Consultations:
         def trained(found: bytes | None, reason: str) -> None:
             if found is not None:
                 self._context.post(lambda now: self._answer(writer, LEARNED, found, reason, now))
+            else:
+                self._context.post(lambda _: self._note_report())
 
-        learning.train(Train(chosen, settled + 1, waves or settings.waves), trained)
+        self._note_report()
+        asked = Train(chosen, settled + 1, waves or settings.waves)
+        if source is Source.KNOWLEDGE:
+            learning.train_on_knowledge(asked, trained)
+        else:
+            learning.train(asked, trained)
         return self.training()
+
+    def _note_report(self) -> None:
+        """Have the report saved, whatever else does or does not change."""
+        self._state.dirty = True
 
     def training(self) -> TrainingReport:
         """Return the last training, which may be under way.
 
         Raises:
-            Refused: there was none on this agent.
+            Refused: there was none.
         """
         learning = self._context.learning
         if learning is None or learning.report is None:
             raise Refused(
-                f"no training of {self._state.name} was asked for since this agent has it; "
+                f"no training of {self._state.name} was asked for since it was submitted; "
                 f"`headgate flow train {self._state.name}` does"
             )
         return learning.report
+
+    def models(self) -> frozenset[str]:
+        """Return the versions of the models by which outputs are decided on."""
+        return frozenset(
+            version
+            for action in self._state.engine.actions.values()
+            if isinstance(action.policy, Learned)
+            for version in action.policy.models
+        )
 
     def ask(self, consult: Consult) -> None:
         """Have a question worked out; the engine hears of it in any case, later."""

@@ -94,6 +94,7 @@ class Runtime:
             state, self, context, self._barriers, waves, progress
         )
         self._lost_observers = LostObservers(state, self, context.observers, progress)
+        self.consultations = Consultations(state, self, context, progress)
         self._checkpoints = Checkpoints(
             state,
             context,
@@ -108,9 +109,9 @@ class Runtime:
                 watches.saved,
                 consumption.saved,
                 self._lost_observers.saved,
+                self.consultations.saved,
             ),
         )
-        self.consultations = Consultations(state, self, context)
         self._engine = EngineDriver(
             state,
             decisions,

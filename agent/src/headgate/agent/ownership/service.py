@@ -48,12 +48,12 @@ from headgate.agent.state.sealed import (
 )
 from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision
-from headgate.agent.training.knowledge import FAMILIES, Knowledge, knowledge_table
+from headgate.agent.training.knowledge import FAMILIES, Knowledge
 from headgate.agent.training.trainer import Trainer
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
 from headgate.flows import Dataflow, parse_dataflow
-from headgate.settings import parse_address, shared_keys
+from headgate.settings import knowledge_table, parse_address, shared_keys
 from headgate.spark import RunKey, StartSession, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")
@@ -199,8 +199,15 @@ class Agent:
         table = knowledge_table(configuration.hbase.state_table)
         own = seals.of(table)
         rows = HBaseRows(self._connections, table, own.proof, FAMILIES)
-        waves = configuration.training.kept_waves
-        return Knowledge(rows, own, waves, lambda: rows.create(configuration.start_seconds))
+        training = configuration.training
+        return Knowledge(
+            rows,
+            own,
+            training.kept_waves,
+            training.kept_models,
+            lambda: rows.create(configuration.start_seconds),
+            rows.exists,
+        )
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -186,6 +186,10 @@ class HBaseRows:
 
         self._connections.call(create, patience)
 
+    def exists(self) -> bool:
+        """Return whether the table is there."""
+        return self._connections.call(lambda c: c.table_exists(self.table))
+
     def get(self, row: bytes, families: Iterable[bytes] = ()) -> dict[bytes, bytes]:
         """See ``Rows``."""
         return self._connections.call(lambda c: c.get(self.table, row, families))

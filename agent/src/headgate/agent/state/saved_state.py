@@ -66,6 +66,9 @@ class FlowProgress(Struct, frozen=True):
     """Waves of input that ended before an action, directly or by way of others, by action."""
     wave_times: dict[int, float] = {}
     """Waves' own times in Unix seconds, by number: of the last wave, and of unsettled ones."""
+    training: bytes = b""
+    """Report of the last training of learned triggers, as who trains writes it; empty where there
+    was none."""
 
 
 class SavedState(Struct, frozen=True):

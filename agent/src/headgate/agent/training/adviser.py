@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, assert_never
 
+import msgspec
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
+from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
-from headgate.agent.training.task import Task, Trained, unpack
+from headgate.agent.training.stored import keys_of_models, stretch_of
+from headgate.agent.training.task import (
+    AnyTask,
+    RefitTask,
+    Source,
+    StoredTask,
+    Task,
+    Trained,
+    pack,
+    unpack,
+)
 from headgate.agent.training.trainer import Done as TrainingEnded
+from headgate.agent.training.training import demands_of
 from headgate.engine import (
     DataflowSpec,
     MetricAnswer,
@@ -32,7 +46,9 @@ from headgate.learning import (
     Measured,
     Models,
     ModelsWanted,
+    Refit,
     Train,
+    UnusableModel,
     decode_question,
     encode_answer,
 )
@@ -41,11 +57,13 @@ log = structlog.get_logger("headgate.agent.training")
 
 Done = Callable[[bytes | None, str], None]
 
+_ENDED: Final = "the agent that carried it out had ended; `headgate flow train` begins another"
+
 
 class Trains(Protocol):
     """Carries trainings out; see ``Trainer``."""
 
-    def train(self, task: Task, done: TrainingEnded) -> None:
+    def train(self, task: AnyTask, done: TrainingEnded) -> None:
         """Have a training carried out, and ``done`` called from another thread."""
 
     def forget(self, dataflow: str) -> None:
@@ -86,6 +104,8 @@ class TrainingReport(Struct, frozen=True):
     """The test phase."""
     failures: dict[str, str] = {}
     """By output or container with a user's metric, what that failed on."""
+    source: Source = Source.RECORDING
+    """What was learned from."""
 
 
 class LearnedAdviser:
@@ -124,7 +144,9 @@ class LearnedAdviser:
         self._thread: threading.Thread | None = None
         """Most dataflows have no learned triggers, and need none."""
         self.report: TrainingReport | None = None
-        """Of the last training here; None where there was none."""
+        """Of the last training; None where there was none."""
+        self._saved: tuple[TrainingReport, bytes] | None = None
+        """As it was encoded last: checkpoints are many, and trainings few."""
 
     def use(self, roots: Sequence[str], spec: DataflowSpec) -> None:  # noqa: ARG002 -- the interface
         """Train for another definition from here on."""
@@ -133,21 +155,36 @@ class LearnedAdviser:
     def answer(self, question: bytes, done: Done) -> None:
         """See ``ports.Adviser``."""
         asked = decode_question(question)
-        if isinstance(asked, Train):
-            self.train(asked, done)
-        elif isinstance(asked, Measure):
-            self._measure(asked, done)
-        else:
-            self._soon(lambda: self._find(asked, done))
+        match asked:
+            case Train():
+                self.train(asked, done)
+            case Refit():
+                spec = self._spec
+                self._soon(lambda: self._fit_anew(spec, asked, done))
+            case Measure():
+                self._measure(asked, done)
+            case ModelsWanted():
+                self._soon(lambda: self._find(asked, done))
+            case _:
+                assert_never(asked)
 
     def train(self, asked: Train, done: Done) -> None:
         """Have models trained, of the waves before one."""
         last, worker = asked.wave - 1, self._computes.worker
         task = Task(self._kafka, self._spec, asked.outputs, last, asked.waves, worker)
         self.report = TrainingReport(asked.outputs, asked.waves)
+        self._begin(task, self.report, done)
 
+    def train_on_knowledge(self, asked: Train, done: Done) -> None:
+        """Have models trained of the newest pairs that are stored and fit."""
+        self.report = TrainingReport(asked.outputs, asked.waves, source=Source.KNOWLEDGE)
+        report, spec = self.report, self._spec
+        self._soon(lambda: self._train_on_knowledge(spec, report, done))
+
+    def _begin(self, task: AnyTask, report: TrainingReport, done: Done) -> None:
         def ended(trained: Trained | None, reason: str, seconds: float) -> None:
-            self._soon(lambda: self._take(task, trained, reason, seconds, done))
+            now = replace(report, seconds=seconds)
+            self._soon(lambda: self._take(now, trained, reason, done))
 
         self._trainer.train(task, ended)
 
@@ -160,6 +197,30 @@ class LearnedAdviser:
             done(encode_answer(Measured(answers)), "")
 
         self._computes.answer(encode_metrics(MetricQuestions(asked.questions)), answered)
+
+    def saved(self) -> bytes:
+        """Return the report of the last training, for ``restore``; empty where there is none."""
+        report = self.report
+        if report is None:
+            return b""
+        if self._saved is None or self._saved[0] is not report:
+            self._saved = report, msgspec.msgpack.encode(report)
+        return self._saved[1]
+
+    def restore(self, saved: bytes) -> None:
+        """Go on with the report that another agent has saved; nobody ends what it had begun."""
+        try:
+            report = read_cell(saved, TrainingReport)
+        except UnreadableCell as error:
+            log.warning(
+                "the report of the last training is left out",
+                dataflow=self._spec.name,
+                reason=f"it cannot be read ({error})",
+            )
+            return
+        if report.seconds is None:
+            report = replace(report, seconds=0.0, failure=_ENDED)
+        self.report = report
 
     def close(self) -> None:
         """Answer nothing any more."""
@@ -207,12 +268,89 @@ class LearnedAdviser:
             return
         done(encode_answer(Models(found)), "")
 
+    def _train_on_knowledge(self, spec: DataflowSpec, report: TrainingReport, done: Done) -> None:
+        try:
+            demands = demands_of(spec, report.outputs)
+            keys = stretch_of(self._knowledge.pair_keys(spec.name), demands, report.asked)
+            pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
+        except Exception as error:  # whatever it is, somebody waits for the report
+            self._fail(report, str(error) if isinstance(error, AgentError) else describe(error))
+            done(None, "")
+            if not isinstance(error, AgentError):
+                raise
+            return
+        self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
+
+    def _fit_anew(self, spec: DataflowSpec, asked: Refit, done: Done) -> None:
+        """Begin to fit models anew; a failure is of no model, so that nobody takes it for one."""
+        try:
+            models = {
+                output: self._knowledge.model(spec.name, output, version)
+                for output, version in asked.models.items()
+            }
+            keys = keys_of_models(self._knowledge.pair_keys(spec.name), models)
+            pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
+        except Exception as error:  # whatever it is, the trigger waits for an answer
+            known = isinstance(error, (AgentError, UnusableModel))
+            self._tell_refitted(asked, {}, str(error) if known else describe(error), 0.0, done)
+            if not known:
+                raise
+            return
+
+        def ended(trained: Trained | None, reason: str, seconds: float) -> None:
+            self._soon(lambda: self._take_refitted(asked, trained, reason, seconds, done))
+
+        self._trainer.train(RefitTask(self._kafka, spec, models, pairs, asked.wave), ended)
+
+    def _take_refitted(
+        self, asked: Refit, trained: Trained | None, reason: str, seconds: float, done: Done
+    ) -> None:
+        if trained is None:
+            self._tell_refitted(asked, {}, reason, seconds, done)
+            return
+        try:
+            for output, model in trained.models.items():
+                self._knowledge.keep_model(self._spec.name, output, model)
+        except Exception as error:  # whatever it is, the trigger waits for an answer
+            words = f"models could not be kept: {describe(error)}"
+            self._tell_refitted(asked, {}, words, seconds, done)
+            if not isinstance(error, AgentError):
+                raise
+            return
+        lost = {output: Lost(why) for output, why in trained.reasons.items()}
+        self._tell_refitted(asked, {**lost, **trained.models}, reason, seconds, done)
+
+    def _tell_refitted(
+        self,
+        asked: Refit,
+        found: Mapping[str, bytes | Lost],
+        reason: str,
+        seconds: float,
+        done: Done,
+    ) -> None:
+        outputs = {output: found.get(output, Lost(reason)) for output in asked.models}
+        for output, each in outputs.items():
+            fitted = isinstance(each, bytes)
+            self._metrics.trainings.labels(output, "refitted" if fitted else "not refitted").inc()
+            log.info(
+                "fitted anew" if fitted else "not fitted anew",
+                dataflow=self._spec.name,
+                output=output,
+                instead=asked.models[output],
+                reason=each.reason if isinstance(each, Lost) else "",
+                seconds=round(seconds, 1),
+            )
+        done(encode_answer(Models(outputs, asked.models)), "")
+
+    def _fail(self, report: TrainingReport, words: str) -> None:
+        self._note(replace(report, seconds=report.seconds or 0.0, failure=words))
+
     def _take(
-        self, task: Task, trained: Trained | None, reason: str, seconds: float, done: Done
+        self, report: TrainingReport, trained: Trained | None, reason: str, done: Done
     ) -> None:
         name = self._spec.name
         if trained is None:
-            self._note(TrainingReport(task.outputs, task.waves, seconds=seconds, failure=reason))
+            self._fail(report, reason)
             done(None, reason)
             return
         try:
@@ -223,24 +361,21 @@ class LearnedAdviser:
             self._knowledge.keep_pairs(map(unpack, trained.pairs))
         except Exception as error:  # whatever it is, the trigger waits for an answer
             words = f"models could not be kept: {describe(error)}"
-            self._note(TrainingReport(task.outputs, task.waves, seconds=seconds, failure=words))
+            self._fail(report, words)
             done(None, words)
             if not isinstance(error, AgentError):
                 raise
             return
         self._note(
-            TrainingReport(
-                task.outputs,
-                task.waves,
-                trained.waves,
-                trained.last,
-                seconds,
-                versions,
-                trained.reasons,
-                trained.left_out,
-                "",
-                trained.report,
-                trained.failures,
+            replace(
+                report,
+                waves=trained.waves,
+                last=trained.last,
+                models=versions,
+                reasons=trained.reasons,
+                left_out=trained.left_out,
+                test=trained.report,
+                failures=trained.failures,
             )
         )
         lost = {output: Lost(why) for output, why in trained.reasons.items()}

@@ -1,34 +1,40 @@
 """What was learned of dataflows, in a table of its own: pairs of waves, and models.
 
-Rows are written once. ``pairs/DATAFLOW/OUTPUT/CONTAINER/SUBMITTED/WAVE`` holds what a wave teaches,
-``models/DATAFLOW/OUTPUT/VERSION`` a model, which is named after its bytes. Models decide when steps
-run, and pairs which models there are: what no agent has signed is never used.
+Rows are written once. ``pairs/DATAFLOW/OUTPUT/CONTAINER/SUBMITTED/WAVE/SET`` holds what a wave
+teaches, ``models/DATAFLOW/OUTPUT/VERSION`` a model, which is named after its bytes. Models decide
+when steps run, and pairs which models there are: what no agent has signed is never used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from headgate.agent.errors import AgentError
 from headgate.agent.state.log_segments import CHUNK
 from headgate.agent.state.rows import Rows
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
+from headgate.agent.training.pairs import FEATURE_SET, PairBasis, PairKey, WavePairs
 from headgate.learning import FEATURES, version_of_model
 
 FAMILIES: Final = ("pairs", "models")
 _FEATURES = b"pairs:features"
 _ERRORS = b"pairs:errors"
 _SET = b"pairs:set"
+_BASIS = b"pairs:basis"
 _PAIRS = b"pairs:"
 _PAIRS_SEAL = b"pairs:seal"
 _MODEL = b"models:"
 _MODEL_SEAL = b"models:seal"
+_NUMBER = b"models:number"
+"""Counts the models of an output, so that the newest are known; models of before have none."""
+_CONTAINER: Final = 4
+"""Parts of a pair's row up to its container."""
 _READ = 500
 """Waves read at once: a few kilobytes each."""
 
@@ -49,9 +55,12 @@ class ForeignPairs(AgentError):
     """Pairs have other features than this program computes; the message says what to do."""
 
 
-def knowledge_table(state_table: str) -> str:
-    """Return what the table is called beside a state table."""
-    return f"{state_table}-knowledge"
+class Trimmed(Struct, frozen=True):
+    """What was deleted."""
+
+    pairs: int
+    """Rows: one for each wave, output and container."""
+    models: int
 
 
 class Knowledge:
@@ -61,17 +70,27 @@ class Knowledge:
         rows: of the table.
         seals: of the table.
         waves: for how many waves pairs of a dataflow are kept.
+        models: how many models of an output are kept.
         create: makes the table where it is missing; called at the first use.
+        exists: whether the table is there; asked before anything is deleted.
     """
 
     def __init__(
-        self, rows: Rows, seals: Seals, waves: int, create: Callable[[], None] = lambda: None
+        self,
+        rows: Rows,
+        seals: Seals,
+        waves: int,
+        models: int,
+        create: Callable[[], None] = lambda: None,
+        exists: Callable[[], bool] = lambda: True,
     ) -> None:
         self._made = rows
         self._create = create
+        self._exists = exists
         self._there = False
         self._seals = seals
         self._waves = waves
+        self._models = models
 
     @property
     def _rows(self) -> Rows:
@@ -83,13 +102,19 @@ class Knowledge:
     # -- models
 
     def keep_model(self, dataflow: str, output: str, model: bytes) -> str:
-        """Keep a model, and return what it is called."""
+        """Keep a model as an output's newest, and return what it is called; the oldest go."""
         version = version_of_model(model)
         row = _model_row(dataflow, output, version)
+        prefix = _models_prefix(dataflow, output)
+        numbers = self._numbers(prefix)
         for number, start in enumerate(range(0, len(model), CHUNK)):
             self._rows.put(row, {_MODEL + b"%05d" % number: model[start : start + CHUNK]})
         # The seal comes last: without it there is no model.
-        self._rows.put(row, {_MODEL_SEAL: self._seals.seal(row, _MODEL, model)})
+        seal = self._seals.seal(row, _MODEL, model)
+        number = max(numbers.values(), default=0) + 1
+        self._rows.put(row, {_MODEL_SEAL: seal, _NUMBER: b"%d" % number})
+        numbers[row] = number
+        self._drop(sorted(numbers, key=numbers.__getitem__)[: -self._models])
         return version
 
     def model(self, dataflow: str, output: str, version: str) -> bytes:
@@ -101,6 +126,7 @@ class Knowledge:
         """
         row = _model_row(dataflow, output, version)
         columns = self._rows.get(row, (b"models",))
+        columns.pop(_NUMBER, None)
         what = f"model {version} of {output}"
         if not columns:
             raise ModelMissing(f"{what} is not in the knowledge table", dataflow)
@@ -111,6 +137,15 @@ class Knowledge:
         if not self._seals.holds(row, _MODEL, model, columns.get(_MODEL_SEAL, b"")):
             raise ModelUnsigned(f"{what} was signed by no agent with this agent's key", dataflow)
         return model
+
+    def _numbers(self, prefix: bytes) -> dict[bytes, int]:
+        """Return the models' rows behind a prefix, each with its number, 0 where it has none."""
+        stop = _after(prefix)
+        found = dict.fromkeys(self._rows.names(prefix, stop), 0)
+        for row, columns in self._rows.scan(prefix, stop, (_NUMBER,)):
+            if columns.get(_NUMBER, b"").isdigit():
+                found[row] = int(columns[_NUMBER])
+        return found
 
     # -- pairs
 
@@ -134,14 +169,13 @@ class Knowledge:
                 _ERRORS: one.errors.astype("<f8").tobytes(),
                 _SET: FEATURE_SET.encode(),
             }
+            if one.basis is not None:
+                columns[_BASIS] = msgspec.msgpack.encode(one.basis)
             seal = self._seals.seal(row, _PAIRS, _signed(columns))
             self._rows.put(row, {**columns, _PAIRS_SEAL: seal})
             known[prefix].add(row)
         for rows in known.values():
-            kept = sorted(rows)[-self._waves :]
-            gone = sorted(rows - set(kept))
-            if gone:
-                self._rows.drop(gone)
+            self._drop(sorted(rows)[: -self._waves])
         return new
 
     def pairs(self, dataflow: str) -> Iterator[WavePairs]:
@@ -151,46 +185,132 @@ class Knowledge:
             ForeignPairs: some have other features than this program computes, or no agent's
                 signature.
         """
-        prefix = b"pairs/" + _quoted(dataflow) + b"/"
-        names = self._rows.names(prefix, _after(prefix))
+        prefix = _of_dataflow(b"pairs", dataflow)
+        yield from self._read(self._rows.names(prefix, _after(prefix)))
+
+    def pair_keys(self, dataflow: str) -> list[PairKey]:
+        """Return what there are pairs of, without reading them."""
+        prefix = _of_dataflow(b"pairs", dataflow)
+        return [_key_of(row) for row in self._rows.names(prefix, _after(prefix))]
+
+    def pairs_of(self, keys: Iterable[PairKey]) -> Iterator[WavePairs]:
+        """Yield the pairs of some keys, in the order of their rows; see ``pairs``."""
+        yield from self._read(sorted(_container_prefix(key) + _wave_end(key) for key in keys))
+
+    def _read(self, names: list[bytes]) -> Iterator[WavePairs]:
+        wanted = set(names)
         for first in range(0, len(names), _READ):
             some = names[first : first + _READ]
             for row, columns in self._rows.scan(some[0], some[-1] + b"\0", (b"pairs",)):
+                if row not in wanted:
+                    continue
                 if not self._seals.holds(
                     row, _PAIRS, _signed(columns), columns.get(_PAIRS_SEAL, b"")
                 ):
                     raise ForeignPairs(
                         f"row {row.decode(errors='replace')} of the knowledge table was signed by "
-                        "no agent with this agent's key, or is damaged; delete it"
+                        f"no agent with this agent's key, or is damaged; {_cure(row)}"
                     )
                 yield _pairs_of(row, columns)
 
+    # -- what goes
+
+    def trim(self, dataflow: str, waves: int, used: Collection[str]) -> Trimmed:
+        """Delete the older pairs and models of a dataflow.
+
+        Args:
+            dataflow: its name.
+            waves: how many of the newest waves keep their pairs; none where 0.
+            used: versions of models that decide; these and the newest of each output stay.
+        """
+        if not self._exists():
+            return Trimmed(0, 0)
+        by_container: dict[bytes, list[bytes]] = {}
+        prefix = _of_dataflow(b"pairs", dataflow)
+        for row in self._rows.names(prefix, _after(prefix)):
+            by_container.setdefault(b"/".join(row.split(b"/")[:_CONTAINER]), []).append(row)
+        pairs = [
+            row
+            for rows in by_container.values()
+            for row in sorted(rows)[: max(0, len(rows) - waves)]
+        ]
+        numbers = self._numbers(_of_dataflow(b"models", dataflow))
+        newest = {row.rpartition(b"/")[0]: row for row in sorted(numbers, key=numbers.__getitem__)}
+        named = set(map(_quoted, used))
+        models = [
+            row
+            for row in numbers
+            if row not in newest.values() and row.rpartition(b"/")[2] not in named
+        ]
+        self._drop(pairs)
+        self._drop(models)
+        return Trimmed(len(pairs), len(models))
+
+    def forget(self, dataflow: str) -> None:
+        """Delete all pairs and models of a dataflow."""
+        if self._exists():
+            for family in (b"pairs", b"models"):
+                prefix = _of_dataflow(family, dataflow)
+                self._drop(self._rows.names(prefix, _after(prefix)))
+
+    def _drop(self, rows: list[bytes]) -> None:
+        if rows:
+            self._rows.drop(rows)
+
 
 def _signed(columns: dict[bytes, bytes]) -> bytes:
-    return msgspec.msgpack.encode([columns.get(c, b"") for c in (_FEATURES, _ERRORS, _SET)])
+    signed = [columns.get(column, b"") for column in (_FEATURES, _ERRORS, _SET)]
+    # Pairs from before there was a basis are signed without it.
+    return msgspec.msgpack.encode([*signed, columns[_BASIS]] if _BASIS in columns else signed)
+
+
+def _key_of(row: bytes) -> PairKey:
+    _, dataflow, output, container, submitted, wave, *rest = map(unquote, row.decode().split("/"))
+    return PairKey(dataflow, output, container, int(submitted), int(wave), *rest)
+
+
+def _cure(row: bytes) -> str:
+    name = unquote(row.decode(errors="replace").split("/")[1])
+    return (
+        f"`headgate flow knowledge {name} --trim 0` deletes all pairs, and `headgate flow train "
+        f"{name}` makes new ones"
+    )
 
 
 def _pairs_of(row: bytes, columns: dict[bytes, bytes]) -> WavePairs:
-    parts = [unquote(part) for part in row.decode().split("/")]
-    key = PairKey(parts[1], parts[2], parts[3], int(parts[4]), int(parts[5]))
+    key = _key_of(row)
     written = columns[_SET].decode()
     if written != FEATURE_SET:
         raise ForeignPairs(
             f"pairs of {key.dataflow}, output {key.output}, wave {key.wave} have the features "
-            f"{written!r}, and this program computes {FEATURE_SET!r}; train the dataflow again"
+            f"{written!r}, and this program computes {FEATURE_SET!r}; {_cure(row)}"
         )
     measured = np.frombuffer(columns[_ERRORS], "<f8")
     shown = columns[_FEATURES]
     table = np.frombuffer(shown, "<f4").reshape(len(measured), len(FEATURES))
-    return WavePairs(key, table.astype(np.float32), measured.astype(np.float64))
+    basis = columns.get(_BASIS)
+    return WavePairs(
+        key,
+        table.astype(np.float32),
+        measured.astype(np.float64),
+        None if basis is None else msgspec.msgpack.decode(basis, type=PairBasis),
+    )
 
 
 def _quoted(text: str) -> bytes:
     return quote(text, safe="").encode()
 
 
+def _of_dataflow(family: bytes, dataflow: str) -> bytes:
+    return b"/".join((family, _quoted(dataflow), b""))
+
+
+def _models_prefix(dataflow: str, output: str) -> bytes:
+    return _of_dataflow(b"models", dataflow) + _quoted(output) + b"/"
+
+
 def _model_row(dataflow: str, output: str, version: str) -> bytes:
-    return b"/".join((b"models", _quoted(dataflow), _quoted(output), _quoted(version)))
+    return _models_prefix(dataflow, output) + _quoted(version)
 
 
 def _container_prefix(key: PairKey) -> bytes:
@@ -199,7 +319,8 @@ def _container_prefix(key: PairKey) -> bytes:
 
 
 def _wave_end(key: PairKey) -> bytes:
-    return b"%013d/%010d" % (key.submitted, key.wave)
+    end = b"%013d/%010d" % (key.submitted, key.wave)
+    return end + b"/" + _quoted(key.set) if key.set else end
 
 
 def _after(prefix: bytes) -> bytes:

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from headgate.learning import (
     FEATURES,
+    Changes,
+    ErrorMetric,
     Graph,
     MeasuredPairs,
     Target,
@@ -35,6 +37,19 @@ class PairKey(Struct, frozen=True, order=True):
     """When the dataflow was submitted anew, in Unix milliseconds: its waves count from there."""
     wave: int
     """The later wave of each pair."""
+    set: str = ""
+    """What ``set_of`` returns of the training that measured it; empty before there were sets."""
+
+
+class PairBasis(Struct, frozen=True):
+    """What was measured by: without it pairs are looked at, and not trained on."""
+
+    metric: ErrorMetric
+    """Of the errors."""
+    levels: tuple[float, ...]
+    """Deciles of the container, by which crossings were counted."""
+    time: float
+    """The later wave's own, in Unix seconds."""
 
 
 class WavePairs(Struct, frozen=True, eq=False):
@@ -45,6 +60,22 @@ class WavePairs(Struct, frozen=True, eq=False):
     """By age from 1 on, without impacts by users' metrics, shape (a, k)."""
     errors: Values
     """ε of the output by its own metric, shape (a,)."""
+    basis: PairBasis | None = None
+    """None where it was measured before this was noted."""
+
+
+def set_of(metric: ErrorMetric, levels: Mapping[str, Values]) -> str:
+    """Return what pairs of an output share that were measured alike, and so train one model.
+
+    Args:
+        metric: of its errors.
+        levels: deciles by container above it, shape (9,) each.
+    """
+    digest = hashlib.sha256()
+    for container in sorted(levels):
+        digest.update(f"{len(container)}/{container}/".encode())
+        digest.update(np.asarray(levels[container], "<f8").tobytes())
+    return f"{metric.value}-{digest.hexdigest()[:16]}"
 
 
 def wave_pairs(
@@ -70,12 +101,26 @@ def wave_pairs(
     for target in targets:
         output = target.output
         table = errors(measured[output], target.metric, target.changes)
-        for container in graph.above(output):
-            if container not in measured:
-                continue  # it is opaque
+        times = measured[output].times
+        # What is not measured is opaque.
+        above = [container for container in graph.above(output) if container in measured]
+        metric = target.metric if isinstance(target.metric, ErrorMetric) else None
+        # Only what the same program measures again is trained on again.
+        stated = metric is not None and target.changes is Changes.CANCEL
+        levels_above = {container: measured[container].deciles for container in above}
+        alike = set_of(metric, levels_above) if metric is not None and stated else ""
+        for container in above:
+            levels = tuple(measured[container].deciles.tolist())
             shown = features(measured[container], measured[output].means)[..., : len(FEATURES)]
             for place in range(1, len(numbers)):
                 ages = slice(1, min(place, measured[output].horizon) + 1)
-                key = PairKey(dataflow, output, container, round(1000 * submitted), numbers[place])
-                found.append(WavePairs(key, shown[place, ages], table[place, ages]))
+                key = PairKey(
+                    dataflow, output, container, round(1000 * submitted), numbers[place], alike
+                )
+                basis = (
+                    PairBasis(metric, levels, float(times[place]))
+                    if metric is not None and stated
+                    else None
+                )
+                found.append(WavePairs(key, shown[place, ages], table[place, ages], basis))
     return found

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
 from headgate.agent.errors import AgentError
-from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
-from headgate.learning import FEATURES
+from headgate.agent.training.pairs import FEATURE_SET, PairBasis, PairKey, WavePairs
+from headgate.learning import FEATURES, LEVELS, ErrorMetric
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,12 +21,24 @@ if TYPE_CHECKING:
 PARQUET: Final = "application/vnd.apache.parquet"
 """Media type of such files."""
 _VERSION = b"headgate.features"
-_KEYS = PairKey.__struct_fields__
+_KEYS = ("dataflow", "output", "container", "submitted", "wave")
+_BASIS = ("set", "metric", "levels", "wave_time")
+"""Columns that are null where nobody has noted what was measured by."""
 _WAVES = 1000
 """Of which one row group is made."""
 
 
 def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = (pa.string(), pa.string(), pa.list_(pa.float64()), pa.float64())
+    basis = zip(_BASIS, kinds, strict=True)
+    fields = [*_schema_of_before(), *(pa.field(*one) for one in basis)]
+    return pa.schema(fields, {_VERSION: FEATURE_SET.encode()})
+
+
+def _schema_of_before() -> pa.Schema:
+    """Return the columns of files from before pairs had sets."""
     import pyarrow as pa
 
     return pa.schema(
@@ -35,8 +47,7 @@ def _schema() -> pa.Schema:
             *((name, pa.int64()) for name in (*_KEYS[3:], "pair_age")),
             ("error", pa.float64()),
             *((name, pa.float32()) for name in FEATURES),
-        ],
-        {_VERSION: FEATURE_SET.encode()},
+        ]
     )
 
 
@@ -75,6 +86,16 @@ def _table(pairs: list[WavePairs], schema: pa.Schema) -> pa.Table:
     columns.append(pa.array(np.concatenate([one.errors for one in pairs])))
     shown = np.concatenate([one.features for one in pairs])
     columns += [pa.array(np.ascontiguousarray(shown[:, i])) for i in range(len(FEATURES))]
+    bases = [one.basis for one in pairs]
+    noted: list[list[Any]] = [
+        [one.key.set or None for one in pairs],
+        [None if each is None else each.metric.value for each in bases],
+        [None if each is None else each.levels for each in bases],
+        [None if each is None else each.time for each in bases],
+    ]
+    for name, values in zip(_BASIS, noted, strict=True):
+        each = [value for value, n in zip(values, lengths, strict=True) for _ in range(n)]
+        columns.append(pa.array(each, schema.field(name).type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -98,13 +119,14 @@ def read_pairs(file: BinaryIO, name: str, dataflow: str) -> Iterator[WavePairs]:
         message = f"{name} is no Parquet file ({error}); give one that `--export` has written"
         raise UnusableParquet(message) from error
     version = (table.schema.metadata or {}).get(_VERSION, b"").decode(errors="replace")
-    if not table.schema.equals(_schema()) or version != FEATURE_SET:
+    known = any(table.schema.equals(each) for each in (_schema(), _schema_of_before()))
+    if not known or version != FEATURE_SET:
         raise UnusableParquet(
             f"{name} has features {version!r} and columns "
             f"{', '.join(table.column_names[:8])}, ..., and this program computes {FEATURE_SET!r}; "
             "give a file that `--export` of this version has written"
         )
-    if any(column.null_count for column in table.columns):
+    if any(table.column(name).null_count for name in _schema_of_before().names):
         message = f"{name} has rows without a value; give a file that `--export` has written"
         raise UnusableParquet(message)
     yield from _waves(table, name, dataflow)
@@ -115,7 +137,14 @@ def _waves(table: pa.Table, name: str, dataflow: str) -> Iterator[WavePairs]:
     ages = table.column("pair_age").to_numpy()
     measured = table.column("error").to_numpy()
     shown = np.stack([table.column(one).to_numpy() for one in FEATURES], axis=1)
-    keys = [PairKey(dataflow, *rest) for rest in zip(*names[1:], strict=True)]
+    noted = [
+        table.column(one).to_pylist() if one in table.column_names else [None] * len(table)
+        for one in _BASIS
+    ]
+    keys = [
+        PairKey(dataflow, output, container, submitted, wave, alike or "")
+        for output, container, submitted, wave, alike in zip(*names[1:], noted[0], strict=True)
+    ]
     for key, group in groupby(range(len(keys)), keys.__getitem__):
         places = list(group)
         if ages[places].tolist() != list(range(1, len(places) + 1)):
@@ -123,4 +152,17 @@ def _waves(table: pa.Table, name: str, dataflow: str) -> Iterator[WavePairs]:
                 f"{name}: ages of output {key.output}, wave {key.wave} are not 1 to "
                 f"{len(places)} in their order; give a file that `--export` has written"
             )
-        yield WavePairs(key, shown[places].astype(np.float32), measured[places])
+        basis = _basis([column[places[0]] for column in noted[1:]], name, key)
+        yield WavePairs(key, shown[places].astype(np.float32), measured[places], basis)
+
+
+def _basis(noted: list[Any], name: str, key: PairKey) -> PairBasis | None:
+    if any(value is None for value in noted):
+        return None
+    metric, levels, time = noted
+    if metric not in set(ErrorMetric) or len(levels) != LEVELS or not np.isfinite(levels).all():
+        raise UnusableParquet(
+            f"{name}: metric {metric!r} or levels of output {key.output}, wave {key.wave} are "
+            "none; give a file that `--export` has written"
+        )
+    return PairBasis(ErrorMetric(metric), tuple(levels), time)

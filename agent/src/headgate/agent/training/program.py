@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 import traceback
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -20,9 +20,10 @@ from msgspec import Struct
 from headgate.agent.errors import AgentError
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.supervision import Supervision, ThreadKind, describe
-from headgate.agent.training.task import Task, Trained
-from headgate.agent.training.training import train
+from headgate.agent.training.task import AnyTask, RefitTask, StoredTask, Task, Trained
+from headgate.agent.training.training import learn_stored, refit_models, train
 from headgate.engine import SpecificationError
+from headgate.learning import UnusableModel
 
 LENGTH: Final = struct.Struct(">Q")
 _NICE: Final = 10
@@ -41,15 +42,27 @@ class Answer(Struct, frozen=True, tag="trained"):
     trained: Trained
 
 
-def answer_of(task: Task) -> Answer | Failed:
+def answer_of(task: AnyTask) -> Answer | Failed:
     """Return what comes of a training; whatever goes wrong is a reason."""
     try:
-        return Answer(train(task, Recordings(task.kafka)))
-    except (AgentError, SpecificationError) as error:
+        return Answer(_trained(task))
+    except (AgentError, SpecificationError, UnusableModel) as error:
         return Failed(str(error))
     except Exception as error:  # noqa: BLE001 -- the agent has to hear of whatever it is
         traceback.print_exc()
         return Failed(f"the training failed with {describe(error)}")
+
+
+def _trained(task: AnyTask) -> Trained:
+    match task:
+        case Task():
+            return train(task, Recordings(task.kafka))
+        case StoredTask():
+            return learn_stored(task)
+        case RefitTask():
+            return refit_models(task, Recordings(task.kafka))
+        case _:
+            assert_never(task)
 
 
 def write_frame(stream: BinaryIO, content: object) -> None:
@@ -66,7 +79,7 @@ def main() -> None:
         os.dup2(2, 1)
         questions = sys.stdin.buffer
         task = msgspec.msgpack.decode(
-            questions.read(LENGTH.unpack(questions.read(LENGTH.size))[0]), type=Task
+            questions.read(LENGTH.unpack(questions.read(LENGTH.size))[0]), type=AnyTask
         )
         Supervision(lambda _: None).thread(
             ThreadKind.TRAINING, "agent", lambda: _end_with(questions), threading.Event()

@@ -15,10 +15,9 @@ from headgate.agent.training.knowledge import (
     Knowledge,
     ModelMissing,
     ModelUnsigned,
-    knowledge_table,
 )
 from headgate.replay import ModelKey, UnknownModel
-from headgate.settings import KeyRing, parse_address
+from headgate.settings import KeyRing, knowledge_table, parse_address
 
 _PATIENCE: Final = 15.0
 """Seconds for an answer of HBase: somebody waits, and nothing else is kept up."""
@@ -55,7 +54,7 @@ def stored_models(
             )
         seals = Seals(keys, table)
         rows = HBaseRows(connections, table, seals.proof, FAMILIES)
-        return models_of(Knowledge(rows, seals, 1), dataflow, wanted)
+        return models_of(Knowledge(rows, seals, 1, 1), dataflow, wanted)
 
 
 def models_of(

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import numpy as np
 from msgspec import Struct
 
 from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.configuration import KafkaOptions
-from headgate.agent.training.pairs import PairKey, WavePairs
+from headgate.agent.training.pairs import PairBasis, PairKey, WavePairs
 from headgate.engine import DataflowSpec
-from headgate.learning import FEATURES, FitReport
+from headgate.learning import FEATURES, LEVELS, FitReport
 
 
-class Task(Struct, frozen=True):
+class PackedPairs(Struct, frozen=True, array_like=True):
+    """``WavePairs`` as bytes, little-endian."""
+
+    key: PairKey
+    features: bytes
+    """float32, shape (a, k)."""
+    errors: bytes
+    """float64, shape (a,)."""
+    basis: PairBasis | None = None
+
+
+class Source(StrEnum):
+    """What models are made of."""
+
+    RECORDING = "recording"
+    """Waves that were recorded, of this dataflow."""
+    KNOWLEDGE = "knowledge"
+    """Stored pairs, which may come from elsewhere."""
+
+
+class Task(Struct, frozen=True, tag="recording"):
     """Have models made of a dataflow's past."""
 
     kafka: KafkaOptions
@@ -29,33 +51,59 @@ class Task(Struct, frozen=True):
     """Where users' metrics are computed; None where nobody computes any."""
 
 
-class PackedPairs(Struct, frozen=True, array_like=True):
-    """``WavePairs`` as bytes, little-endian."""
+class StoredTask(Struct, frozen=True, tag="stored"):
+    """Have models made of pairs that are stored."""
 
-    key: PairKey
-    features: bytes
-    """float32, shape (a, k)."""
-    errors: bytes
-    """float64, shape (a,)."""
+    spec: DataflowSpec
+    """The dataflow."""
+    outputs: tuple[str, ...]
+    """Bounded ones."""
+    waves: int
+    """How many were asked for."""
+    pairs: tuple[PackedPairs, ...]
+    """Of successive waves, the same for each output and container."""
+
+
+class RefitTask(Struct, frozen=True, tag="refit"):
+    """Have models fitted anew to what service has shown."""
+
+    kafka: KafkaOptions
+    """Where it was recorded."""
+    spec: DataflowSpec
+    """The dataflow."""
+    models: dict[str, bytes]
+    """By output."""
+    pairs: tuple[PackedPairs, ...]
+    """That they were trained on."""
+    last: int
+    """The newest wave of service."""
+
+
+AnyTask = Task | StoredTask | RefitTask
 
 
 def pack(pairs: WavePairs) -> PackedPairs:
     """Return pairs as bytes."""
     shown = pairs.features.astype("<f4").tobytes()
-    return PackedPairs(pairs.key, shown, pairs.errors.astype("<f8").tobytes())
+    return PackedPairs(pairs.key, shown, pairs.errors.astype("<f8").tobytes(), pairs.basis)
 
 
 def unpack(packed: PackedPairs) -> WavePairs:
     """Return pairs from their bytes.
 
     Raises:
-        ValueError: there are none, or not as many features as errors.
+        ValueError: there are none, not as many features as errors, or levels that are none.
     """
     measured = np.frombuffer(packed.errors, "<f8")
     if not len(measured):
         raise ValueError(f"wave {packed.key.wave} of output {packed.key.output} has no pair")
     shown = np.frombuffer(packed.features, "<f4").reshape(len(measured), len(FEATURES))
-    return WavePairs(packed.key, shown, measured)
+    basis = packed.basis
+    if basis is not None and (len(basis.levels) != LEVELS or not np.isfinite(basis.levels).all()):
+        raise ValueError(
+            f"wave {packed.key.wave} of output {packed.key.output} has not {LEVELS} levels"
+        )
+    return WavePairs(packed.key, shown, measured, basis)
 
 
 class Trained(Struct, frozen=True):

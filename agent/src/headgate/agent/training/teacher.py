@@ -23,7 +23,7 @@ from headgate.engine import (
     counted_part,
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage, updates_topic
-from headgate.learning import ContainerHistory, Graph, opaque_containers
+from headgate.learning import ContainerHistory, Graph, ServiceWaves, opaque_containers
 from headgate.replay import RecordedTables, RecordedUpdate, Recording, ReplayedDecision, Write
 
 
@@ -63,6 +63,26 @@ class Lesson(Struct, frozen=True, eq=False):
         reasons = Counter(each.reason for each in self.left_out)
         told = "; ".join(f"{count} for this: {why}" for why, count in reasons.most_common())
         return f"{len(self.left_out)} waves are left out, {told}" if told else ""
+
+
+def teach_service(
+    recording: Recording,
+    events: Iterable[RecordedUpdate | ReplayedDecision],
+    partitions: Mapping[str, int],
+    spec: DataflowSpec,
+    graph: Graph,
+    outputs: Sequence[str],
+    wanted: Wanted,
+) -> dict[str, ServiceWaves]:
+    """Return the waves in which outputs were made, by output; the arguments are those of ``teach``.
+
+    An output is made by a run of its step before which all steps above it have run on the same
+    wave. So it is what it would be if every step ran in every wave, and so is what it was made of.
+    """
+    teacher = _Teacher(recording, partitions, spec, graph, outputs, wanted)
+    for event in events:
+        teacher.hear(event)
+    return {output: teacher.service(output) for output in outputs}
 
 
 class _Wave(Struct):
@@ -115,6 +135,7 @@ class _Teacher:
         wanted: Wanted,
     ) -> None:
         opaque = opaque_containers(spec)
+        self._graph = graph
         needed = dict.fromkeys(c for o in outputs for c in (*graph.above(o), o))
         self._containers = [container for container in needed if container not in opaque]
         self._sources = [c for c in self._containers if c in graph.sources]
@@ -298,7 +319,7 @@ class _Teacher:
     def lesson(self) -> Lesson:
         """Return what can be learned from."""
         first = max(self._wanted.first, min(self._waves, default=self._wanted.first))
-        reasons = {n: self._reason(n) for n in range(first, self._wanted.last + 1)}
+        reasons = {n: self._reason(n, self._steps) for n in range(first, self._wanted.last + 1)}
         good = [number for number, reason in reasons.items() if not reason]
         stretches = [
             [number for _, number in group]
@@ -311,12 +332,40 @@ class _Teacher:
         histories = {c: self._history(c, chosen) for c in self._containers} if chosen else {}
         return Lesson(tuple(chosen), histories, left_out)
 
-    def _reason(self, number: int) -> str:
+    def service(self, output: str) -> ServiceWaves:
+        """Return the waves in which an output was made."""
+        graph = self._graph
+        writer = graph.writers[output]
+        steps = (*graph.ancestors[writer], writer)
+        first = max(self._wanted.first, min(self._waves, default=1))
+        asked = range(first, min(self._wanted.last, max(self._waves, default=0)) + 1)
+        chosen = [n for n in asked if not self._reason(n, steps)]
+        updates = {c: [self._updates(n, c) for n in asked] for c in self._sources}
+        unknown = np.zeros(len(asked), np.bool_)
+        for each in updates.values():
+            unknown |= np.array([count is None for count in each], np.bool_)
+        places = np.array([n - asked.start for n in chosen], np.int64)
+        containers = [c for c in (*graph.above(output), output) if c in self._containers]
+        return ServiceWaves(
+            np.array(chosen, np.int64),
+            {c: self._history(c, chosen) for c in containers} if chosen else {},
+            {
+                c: np.cumsum([count or 0 for count in each], dtype=np.int64)[places]
+                for c, each in updates.items()
+            },
+            unknown.cumsum()[places],
+        )
+
+    def _updates(self, number: int, source: str) -> int | None:
+        wave = self._waves.get(number)
+        return None if wave is None else wave.updates.get(source)
+
+    def _reason(self, number: int, steps: Iterable[str]) -> str:
         """Return why a wave cannot be learned from; empty where it can."""
         wave = self._waves.get(number)
         if wave is None:
             return "no end of the wave was recorded"
-        idle = [step for step in self._steps if step not in wave.ran]
+        idle = [step for step in steps if step not in wave.ran]
         if wave.doubt or not idle:
             return wave.doubt
         return f"{' and '.join(f'`{step}`' for step in idle)} did not run"

@@ -19,7 +19,7 @@ from headgate.agent.advisers.pipes import read_whole, write_whole
 from headgate.agent.configuration import environment_of_steps
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.program import LENGTH, Answer, Failed
-from headgate.agent.training.task import Task, Trained
+from headgate.agent.training.task import AnyTask, Trained
 
 Done = Callable[[Trained | None, str, float], None]
 """Takes what has come of a training, or None and why nothing has; and the seconds it took."""
@@ -28,7 +28,7 @@ PROGRAM = (sys.executable, "-P", "-m", "headgate.agent.training")
 
 
 class _Asked(Struct):
-    task: Task
+    task: AnyTask
     done: Done
 
 
@@ -60,7 +60,7 @@ class Trainer:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def train(self, task: Task, done: Done) -> None:
+    def train(self, task: AnyTask, done: Done) -> None:
         """Have a training carried out, and ``done`` called from another thread."""
         with self._changed:
             self._waiting.append(_Asked(task, done))
@@ -117,7 +117,7 @@ class Trainer:
         if wanted:
             asked.done(trained, reason, time.monotonic() - began)
 
-    def _trained(self, task: Task) -> tuple[Trained | None, str]:
+    def _trained(self, task: AnyTask) -> tuple[Trained | None, str]:
         process = self._started()
         try:
             answer = self._exchanged(process, task)
@@ -147,7 +147,7 @@ class Trainer:
                 process.kill()
         return process
 
-    def _exchanged(self, process: subprocess.Popen[bytes], task: Task) -> Answer | Failed:
+    def _exchanged(self, process: subprocess.Popen[bytes], task: AnyTask) -> Answer | Failed:
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
         os.set_blocking(process.stdin.fileno(), False)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.training.pairs import wave_pairs
-from headgate.agent.training.task import Task, Trained, pack
-from headgate.agent.training.teacher import Lesson, Wanted, teach
+from headgate.agent.training.stored import Demand, UnusablePairs, output_pairs_of, rows_of
+from headgate.agent.training.task import RefitTask, StoredTask, Task, Trained, pack, unpack
+from headgate.agent.training.teacher import Lesson, Wanted, teach, teach_service
 from headgate.agent.training.user_metrics import ask_users_metrics
 from headgate.engine import DataflowSpec, SpecificationError
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import (
+    RECENT_WAVES,
+    ErrorMetric,
+    Fitted,
     Graph,
     LearnedSettings,
     Step,
     Target,
+    decode_model,
     encode_model,
     fit,
+    fit_on,
     graph_of,
     learned_actions,
     levels_of,
     measured_pairs,
     opaque_containers,
+    refit,
+    service_labels,
     settings_of,
 )
 from headgate.replay import (
@@ -36,6 +44,9 @@ from headgate.replay import (
     RetentionPassed,
     in_order,
 )
+
+Events = Iterable[RecordedUpdate | ReplayedDecision]
+"""Updates and decisions, as ``in_order`` yields them."""
 
 _LOOK_BACK: Final = 4
 """Times as many waves are looked at as there should be, for a stretch without holes."""
@@ -67,22 +78,92 @@ def train(task: Task, recordings: Recordings) -> Trained:
         AgentError: Kafka does not answer.
         SpecificationError: the dataflow has no learned triggers, or metrics that nobody computes.
     """
+
+    def work(recording: Recording, events: Events, partitions: Mapping[str, int]) -> Trained:
+        return learn(task, recording, events, partitions)
+
+    return _of_recording(task.spec, task.outputs, recordings, work)
+
+
+def refit_models(task: RefitTask, recordings: Recordings) -> Trained:
+    """Return what comes of fitting models anew to what Kafka has of their service.
+
+    Raises:
+        AgentError: Kafka does not answer, or the pairs of training do not do.
+        SpecificationError: the dataflow has no learned triggers.
+    """
+
+    def work(recording: Recording, events: Events, partitions: Mapping[str, int]) -> Trained:
+        return learn_from_service(task, recording, events, partitions)
+
+    return _of_recording(task.spec, task.models, recordings, work)
+
+
+def _of_recording(
+    spec: DataflowSpec,
+    outputs: Iterable[str],
+    recordings: Recordings,
+    work: Callable[[Recording, Events, Mapping[str, int]], Trained],
+) -> Trained:
     try:
-        recording = recordings.open(task.spec.name)
-        tables = dict.fromkeys(t for w in task.spec.containers for t in w.container.tables)
+        recording = recordings.open(spec.name)
+        tables = dict.fromkeys(t for w in spec.containers for t in w.container.tables)
         with recordings.updates(recording, tables) as history:
             events = in_order(recording.decisions, history.partitions, history.fetch)
-            return learn(task, recording, events, history.partitions)
+            return work(recording, events, history.partitions)
     except RetentionPassed as error:
-        return _nothing(task, f"{error}{_KEEP}")
+        return _nothing(outputs, f"{error}{_KEEP}")
     except RecordingError as error:
-        return _nothing(task, str(error))
+        return _nothing(outputs, str(error))
+
+
+def learn_from_service(
+    task: RefitTask, recording: Recording, events: Events, partitions: Mapping[str, int]
+) -> Trained:
+    """Return models fitted anew to the waves after those of their training.
+
+    Args:
+        task: what was asked for.
+        recording: what is known of the dataflow's past.
+        events: its updates and decisions, as ``in_order`` yields them.
+        partitions: how many each topic has.
+
+    Raises:
+        UnusablePairs: the pairs of training do not do.
+        UnusableModel: a model does not.
+        SpecificationError: the dataflow has no learned triggers.
+    """
+    _, graph = learned_by(task.spec)
+    models = {output: decode_model(data) for output, data in task.models.items()}
+    pairs = [unpack(one) for one in task.pairs]
+    own = {output: [one for one in pairs if one.key.output == output] for output in models}
+    training = {output: rows_of(own[output], model) for output, model in models.items()}
+    submitted = round(1000 * recording.decisions[0].time)
+    # Pairs that were taken in are of waves of another submission: then all waves are service.
+    trained = max((one.key.wave for one in pairs if one.key.submitted == submitted), default=0)
+    first = max(1, trained + 1, task.last - RECENT_WAVES + 1)
+    wanted = Wanted(task.last, 0, first, _since(recording, task.spec))
+    service = teach_service(recording, events, partitions, task.spec, graph, tuple(models), wanted)
+    found: dict[str, bytes] = {}
+    reasons: dict[str, str] = {}
+    for output, model in models.items():
+        known = service[output]
+        labels = service_labels(model, known) if len(known.numbers) else {}
+        if not any(len(each.logs) for each in labels.values()):
+            reasons[output] = (
+                f"no two waves from wave {first} on are known in which `{output}` was made, "
+                f"at most {model.horizon} apart"
+            )
+            continue
+        found[output] = encode_model(refit(model, training[output], labels))
+    waves = max((len(each.numbers) for each in service.values()), default=0)
+    return Trained(found, reasons, waves, task.last)
 
 
 def learn(
     task: Task,
     recording: Recording,
-    events: Iterable[RecordedUpdate | ReplayedDecision],
+    events: Events,
     partitions: Mapping[str, int],
 ) -> Trained:
     """Return what comes of a training on a recording.
@@ -105,7 +186,9 @@ def learn(
     )
     lesson = teach(recording, events, partitions, task.spec, graph, task.outputs, wanted)
     if not lesson.waves:
-        return _nothing(task, lesson.words or "no wave was recorded that could be learned from")
+        return _nothing(
+            task.outputs, lesson.words or "no wave was recorded that could be learned from"
+        )
     return _fitted(task, recording, lesson, settings, graph)
 
 
@@ -120,15 +203,12 @@ def _fitted(
     asked = ask_users_metrics(task.metrics, lesson.histories, settings, graph, task.outputs)
     unknown, failures = asked.unknown, asked.failures
     measured = {container: asked.shown(container, pairs) for container, pairs in measured.items()}
-    targets = [
-        Target(output, known.metric, known.bound, known.confidence, changes=known.changes)
-        for output in task.outputs
-        if (known := settings.outputs.get(output)) is not None and output not in unknown
-    ]
+    targets = _targets(settings, [output for output in task.outputs if output not in unknown])
     if not targets:
         waves = len(lesson.waves)
         return Trained({}, unknown, waves, lesson.waves[-1], lesson.words, failures=failures)
     fitted = fit(numeric, measured, targets)
+    models, reasons = _of(fitted)
     pairs = wave_pairs(
         task.spec.name,
         recording.decisions[0].time,
@@ -138,12 +218,11 @@ def _fitted(
         measured,
     )
     return Trained(
-        {output: encode_model(model) for output, model in fitted.models.items()},
+        models,
         unknown
         | {
-            each.output: "; ".join(filter(None, (each.words, failures.get(each.output))))
-            for each in fitted.report.outputs
-            if each.output not in fitted.models
+            output: "; ".join(filter(None, (why, failures.get(output))))
+            for output, why in reasons.items()
         },
         len(lesson.waves),
         lesson.waves[-1],
@@ -154,8 +233,65 @@ def _fitted(
     )
 
 
-def _nothing(task: Task, reason: str) -> Trained:
-    return Trained(reasons=dict.fromkeys(task.outputs, reason), left_out=reason)
+def demands_of(spec: DataflowSpec, outputs: Sequence[str]) -> dict[str, Demand]:
+    """Return what pairs a training of some outputs takes.
+
+    Raises:
+        SpecificationError: the dataflow has no learned triggers.
+        UnusablePairs: no pairs that are kept say what an output is learned from.
+    """
+    settings, graph = learned_by(spec)
+    numeric = _numeric(spec, graph, outputs)
+    found = {}
+    for output in outputs:
+        metric = settings.outputs[output].metric
+        if not isinstance(metric, ErrorMetric) or not settings.has_labels_of_service(output):
+            raise UnusablePairs(
+                f"`{output}` is learned from what users' metrics say or from changes that "
+                "accumulate, and pairs are kept without these; train it on a recording"
+            )
+        found[output] = Demand(metric, tuple(numeric.above(output)))
+    return found
+
+
+def learn_stored(task: StoredTask) -> Trained:
+    """Return what comes of a training on stored pairs.
+
+    Raises:
+        UnusablePairs: see ``output_pairs_of``.
+        SpecificationError: the dataflow has no learned triggers.
+    """
+    settings, graph = learned_by(task.spec)
+    pairs = [unpack(one) for one in task.pairs]
+    known = {
+        output: output_pairs_of([p for p in pairs if p.key.output == output], settings.horizon)
+        for output in task.outputs
+    }
+    fitted = fit_on(
+        _numeric(task.spec, graph, task.outputs), known, _targets(settings, task.outputs)
+    )
+    return Trained(
+        *_of(fitted), fitted.report.waves, max(p.key.wave for p in pairs), report=fitted.report
+    )
+
+
+def _targets(settings: LearnedSettings, outputs: Sequence[str]) -> list[Target]:
+    return [
+        Target(output, known.metric, known.bound, known.confidence, changes=known.changes)
+        for output in outputs
+        if (known := settings.outputs.get(output)) is not None
+    ]
+
+
+def _of(fitted: Fitted) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return models as bytes, and by output why there is none."""
+    models = {output: encode_model(model) for output, model in fitted.models.items()}
+    reasons = {each.output: each.words for each in fitted.report.outputs}
+    return models, {output: why for output, why in reasons.items() if output not in models}
+
+
+def _nothing(outputs: Iterable[str], reason: str) -> Trained:
+    return Trained(reasons=dict.fromkeys(outputs, reason), left_out=reason)
 
 
 def _numeric(spec: DataflowSpec, graph: Graph, outputs: Sequence[str]) -> Graph:

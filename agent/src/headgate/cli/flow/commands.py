@@ -218,9 +218,21 @@ def resume(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = 
 
 
 @app.command()
-def remove(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
-    """Stop a dataflow and forget all of its state and history; tables stay as they are."""
-    answer = ask("DELETE", f"/v1/flows/{name}", agent, json=json)
+def remove(
+    name: NameArgument,
+    *,
+    keep_knowledge: Annotated[
+        bool,
+        typer.Option(
+            "--keep-knowledge", help="Keep what was learned of it for one of the same name."
+        ),
+    ] = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Stop a dataflow and forget all of its state, history, pairs and models; tables stay."""
+    keep = "?knowledge=keep" if keep_knowledge else ""
+    answer = ask("DELETE", f"/v1/flows/{name}{keep}", agent, json=json)
     if not printed(answer, json=json):
         _console.print(f"Dataflow {name} is removed.")
 
@@ -390,8 +402,10 @@ def mark(
     With --wait the exit status is 3 where the wave is not settled in time, or settled although a
     step could not answer it: it is in quarantine, paused, or nothing starts it.
     """
+    body: dict[str, Any] = {"actions": action or []}
     try:
-        body = {"actions": action or [], "time": None if time is None else wave_time(time)}
+        if time is not None:  # agents from before waves had times refuse the field
+            body["time"] = wave_time(time)
     except ConfigurationError as error:
         fail(str(error), json=json)
     marked = ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)

@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.agent import PackedPairs, TrainingReport, UnusableParquet, pack_pairs, read_pairs
+from headgate.agent import (
+    PackedPairs,
+    Source,
+    TrainingReport,
+    UnusableParquet,
+    pack_pairs,
+    read_pairs,
+)
 from headgate.cli.agent_client import AgentOption
 from headgate.cli.flow.asking import ask, ask_bytes, fail, printed
 from headgate.cli.json_document import JsonOption
@@ -41,6 +48,15 @@ def train(
         int | None,
         typer.Option(help="Waves to learn from; as many as the dataflow says, if none.", min=1),
     ] = None,
+    last: Annotated[
+        bool, typer.Option("--last", help="Train nothing: report on the last training.")
+    ] = False,
+    from_knowledge: Annotated[
+        bool,
+        typer.Option(
+            "--from-knowledge", help="Learn from stored pairs, those of `knowledge --import` too."
+        ),
+    ] = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until it has ended, and report on it.")
     ] = True,
@@ -52,8 +68,15 @@ def train(
     The exit status is 3 where an output has no model: too few waves, or no threshold holds.
     """
     path = f"/v1/flows/{name}/train"
-    body = {"outputs": output or [], "waves": waves}
-    answer = ask("POST", path, agent, body, json=json)
+    body: dict[str, Any] = {"outputs": output or [], "waves": waves}
+    if from_knowledge:
+        body["source"] = Source.KNOWLEDGE.value
+    if last and (output or waves or from_knowledge):
+        fail("--last reports on what was trained; leave the other options out", json=json)
+    if last:
+        answer = ask("GET", path, agent, json=json)
+    else:
+        answer = ask("POST", path, agent, body, json=json)
     while wait and answer["seconds"] is None:
         time.sleep(_LOOK)
         answer = ask("GET", path, agent, json=json)
@@ -72,20 +95,32 @@ def knowledge(
     import_: Annotated[
         Path | None, typer.Option("--import", help="Parquet file with pairs to take in.")
     ] = None,
+    trim: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="WAVES",
+            help="Delete pairs, but of the newest so many waves, and models that do not decide.",
+        ),
+    ] = None,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write what a dataflow was learned from to a Parquet file, or take such a file in."""
-    if (export is None) == (import_ is None):
-        fail("name one file, with --export or with --import", json=json)
+    """Write what a dataflow was learned from to a Parquet file, take one in, or delete of it."""
+    if sum(each is not None for each in (export, import_, trim)) != 1:
+        fail("name one file, with --export or with --import, or --trim WAVES", json=json)
     path = f"/v1/flows/{name}/knowledge"
-    if export is not None:
+    answer: dict[str, Any]
+    if trim is not None:
+        answer = ask("POST", f"{path}/trim", agent, {"waves": trim}, json=json)
+        said = f"{answer['pairs']} rows of pairs and {answer['models']} models of {name} are gone."
+    elif export is not None:
         content = ask_bytes("GET", path, agent, json=json)
         try:
             export.write_bytes(content)
         except OSError as error:
             fail(f"{export} cannot be written ({error.strerror}); name another file", json=json)
-        answer: dict[str, Any] = {"file": str(export), "bytes": len(content)}
+        answer = {"file": str(export), "bytes": len(content)}
         said = f"{export} has the pairs of {name}."
     else:
         assert import_ is not None  # noqa: S101 - one of both is named
@@ -137,8 +172,10 @@ def summary(name: str, report: TrainingReport) -> Iterable[str]:
     if report.failure:
         yield f"The training of {name} failed: {report.failure}."
         return
+    of = " of stored pairs" if report.source is Source.KNOWLEDGE else ""
     yield (
-        f"{name} was trained on {report.waves} of {report.asked} waves in {report.seconds:.1f} s."
+        f"{name} was trained on {report.waves} of {report.asked} waves{of} in "
+        f"{report.seconds:.1f} s."
     )
     if report.left_out:
         yield f"{report.left_out}."

@@ -91,6 +91,13 @@ _OUTPUT: Final = Either(
     ),
 )
 
+_NEVER: Final = "never"
+_INTERVAL: Final = Single(
+    "a number of waves from 1 to 100000, or `never`",
+    words=(_NEVER,),
+    numbers=Numbers(0, 100_000, whole=True),
+)
+
 LEARNED_TRIGGERS: Final = RecordOf(
     "the learned triggers",
     {
@@ -115,6 +122,15 @@ LEARNED_TRIGGERS: Final = RecordOf(
         "horizon": Key(
             Single("a number of waves from 1 to 1000", numbers=Numbers(0, 1000, whole=True)),
             "after which an output is made again, whatever is predicted; default 24",
+        ),
+        "refit": Key(
+            _INTERVAL,
+            "after which models are fitted anew to what running steps have shown; default 336",
+        ),
+        "retrain": Key(
+            _INTERVAL,
+            "after which every step runs in `waves` waves again and models are trained anew; "
+            "default never",
         ),
     },
 )
@@ -158,6 +174,11 @@ def read_learned(
         settings = msgspec.structs.replace(settings, waves=int(waves.text))
     if isinstance(horizon, Scalar):
         settings = msgspec.structs.replace(settings, horizon=int(horizon.text))
+    for key in ("refit", "retrain"):
+        interval = tree.get(key)
+        if isinstance(interval, Scalar):
+            between = 0 if interval.value == _NEVER else int(interval.text)
+            settings = msgspec.structs.replace(settings, **{key: between})
     decided = decided_on(tuple(actions.values()), tuple(settings.outputs))
     for name in decided:
         for key in ("when", "trigger"):

@@ -17,11 +17,13 @@ from headgate.learning.calibration import SURE, Calibration, calibrate, calibrat
 from headgate.learning.fitting.quality import Quality
 from headgate.learning.fitting.training import (
     Fitter,
+    OutputPairs,
     Target,
     TrainedOutput,
     extra_trees,
     fewest_waves,
-    train,
+    output_pairs,
+    train_on,
 )
 from headgate.learning.pairs import MeasuredPairs
 from headgate.learning.predictor import Model
@@ -96,11 +98,40 @@ def fit(
     few = fewest_waves(horizon) - waves
     if few > 0:
         return Fitted({}, _too_few(targets, waves, few))
-    trained = {target.output: train(graph, pairs, target, fitter) for target in targets}
+    known = {target.output: output_pairs(graph, pairs, target) for target in targets}
+    return fit_on(graph, known, targets, fitter)
+
+
+def fit_on(
+    graph: Graph,
+    pairs: Mapping[str, OutputPairs],
+    targets: Sequence[Target],
+    fitter: Fitter = extra_trees,
+) -> Fitted:
+    """Return what ``fit`` does, of pairs that are known already.
+
+    Args:
+        graph: of the steps.
+        pairs: by bounded output, all of the same waves and horizon.
+        targets: the bounded outputs.
+        fitter: makes a forest.
+
+    Raises:
+        ValueError: there is no output, or they differ in waves or horizons.
+    """
+    shapes = {pairs[target.output].shape for target in targets}
+    if len(shapes) != 1:
+        message = f"outputs have pairs of different waves and horizons: {sorted(shapes)}"
+        raise ValueError(message)
+    waves, horizon = shapes.pop()
+    few = fewest_waves(horizon) - waves
+    if few > 0:
+        return Fitted({}, _too_few(targets, waves, few))
+    trained = {target.output: train_on(pairs[target.output], target, fitter) for target in targets}
     found = {output: _calibrated(graph, each) for output, each in trained.items()}
     loop, thresholds = _together(graph, trained, found)
     models = {
-        output: _model(graph, each, pairs, thresholds[output], loop)
+        output: _model(graph, each, pairs[output], thresholds[output], loop)
         for output, each in trained.items()
         if thresholds[output] > -math.inf
     }
@@ -216,14 +247,13 @@ def _together(
 def _model(
     graph: Graph,
     trained: TrainedOutput,
-    pairs: Mapping[str, MeasuredPairs],
+    pairs: OutputPairs,
     threshold: float,
     loop: StagedLoop,
 ) -> Model:
     target = trained.target
     own = _of_output(graph, loop, target.output)
     joint = calibration_of(threshold, own)
-    times = pairs[target.output].times
     limits = {container: trained.limit(container, threshold) for container in trained.forests}
     nearest = limits[graph.above(target.output)[-1]]
     return Model(
@@ -234,14 +264,14 @@ def _model(
         threshold=nearest,
         containers={
             container: trained.container_model(
-                container, pairs[container].deciles, own.ran, nearest - limit
+                container, pairs.levels[container], own.ran, nearest - limit
             )
             for container, limit in limits.items()
         },
         horizon=trained.horizon,
         waves=trained.waves,
-        first_time=float(times[0]),
-        last_time=float(times[-1]),
+        first_time=pairs.first_time,
+        last_time=pairs.last_time,
         upper=joint.upper,
         calibration=words_of(joint, target.confidence),
         changes=target.changes,

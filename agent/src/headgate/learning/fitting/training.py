@@ -93,6 +93,27 @@ class Target(Struct, frozen=True):
     changes: Changes = Changes.CANCEL
 
 
+class OutputPairs(Struct, frozen=True, eq=False):
+    """All pairs of successive waves of an output, up to the horizon: what is trained on."""
+
+    errors: Table
+    """ε by wave and age, shape (T, H+1), as ``errors`` of ``pairs`` returns it."""
+    tables: Mapping[str, FeatureTable]
+    """By container above it, shape (T, H+1, k) each."""
+    levels: Mapping[str, Values]
+    """By container, the deciles by which crossings were counted, shape (9,)."""
+    features: Mapping[str, tuple[str, ...]]
+    """By container, their names, k each."""
+    first_time: float
+    """Of the first wave, in Unix seconds."""
+    last_time: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and H."""
+        return len(self.errors), int(self.errors.shape[1]) - 1
+
+
 class TrainedOutput(Struct, frozen=True, eq=False):
     """An output's forests, and what is predicted of its own waves out of fold."""
 
@@ -209,33 +230,50 @@ def pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:
     return later[there], ages[there]
 
 
-def train(
-    graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target, fitter: Fitter
-) -> TrainedOutput:
-    """Return an output's forests, one for each container above it, and their scores.
+def output_pairs(graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target) -> OutputPairs:
+    """Return the pairs of an output of what was measured of it and of the containers above it.
 
     Raises:
         ValueError: a container above it was measured without levels.
     """
     measured = pairs[target.output]
-    known = errors(measured, target.metric, target.changes)
+    above = graph.above(target.output)
+    return OutputPairs(
+        errors(measured, target.metric, target.changes),
+        {container: features(pairs[container], measured.means) for container in above},
+        {container: pairs[container].deciles for container in above},
+        {container: feature_names(pairs[container]) for container in above},
+        float(measured.times[0]) if measured.waves else 0.0,
+        float(measured.times[-1]) if measured.waves else 0.0,
+    )
+
+
+def train(
+    graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target, fitter: Fitter
+) -> TrainedOutput:
+    """Return an output's forests of measured waves; see ``output_pairs`` and ``train_on``."""
+    return train_on(output_pairs(graph, pairs, target), target, fitter)
+
+
+def train_on(pairs: OutputPairs, target: Target, fitter: Fitter) -> TrainedOutput:
+    """Return an output's forests, one for each container above it, and their scores."""
+    known = pairs.errors
     logs = log_ratio(known, target.bound)
-    tables, forests, scores, risks = {}, {}, {}, {}
+    forests, scores, risks = {}, {}, {}
     waves, ages = pairs_of(len(known), known.shape[1] - 1)
     where = waves[ages <= RISK_AGES], ages[ages <= RISK_AGES]
     violated = ~(known[where] <= target.bound)
-    for container in graph.above(target.output):
-        table = tables[container] = features(pairs[container], measured.means)
-        forest, scores[container] = _scored(table, logs, target.output, fitter)
-        forests[container] = replace(forest, features=feature_names(pairs[container]))
-        found = scores[container]
+    for container, table in pairs.tables.items():
+        forest, found = _scored(table, logs, target.output, fitter)
+        forests[container] = replace(forest, features=pairs.features[container])
+        scores[container] = found
         risks[container] = risk_of(found[where], violated).of(found)
     return TrainedOutput(
         target,
         Bounded(known, target.bound, scores),
         Bounded(known, target.bound, risks),
         forests,
-        tables,
+        dict(pairs.tables),
     )
 
 

@@ -33,6 +33,15 @@ class Measure(Struct, frozen=True, tag="measure"):
     questions: list[MetricQuestion]
 
 
+class Refit(Struct, frozen=True, tag="refit"):
+    """Have models fitted anew to what service has shown up to a wave."""
+
+    models: dict[str, str]
+    """By output, what the model is called that decides."""
+    wave: int
+    """The last that has ended."""
+
+
 class Lost(Struct, frozen=True, array_like=True):
     """There is no model, for a reason."""
 
@@ -43,6 +52,9 @@ class Models(Struct, frozen=True, tag="models"):
     """By output, a model's bytes, or why there is none."""
 
     outputs: dict[str, bytes | Lost]
+    instead: dict[str, str] = {}
+    """By output, the model that was fitted anew: where another decides by now it stays. Empty where
+    models were trained or found."""
 
 
 class Measured(Struct, frozen=True, tag="measured"):
@@ -51,7 +63,7 @@ class Measured(Struct, frozen=True, tag="measured"):
     answers: list[MetricAnswer]
 
 
-Question = Train | ModelsWanted | Measure
+Question = Train | Refit | ModelsWanted | Measure
 Answer = Models | Measured
 
 _encode = msgspec.msgpack.Encoder().encode

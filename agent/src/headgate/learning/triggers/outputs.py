@@ -24,10 +24,10 @@ from headgate.learning.feedback import Choice
 from headgate.learning.impact import Changes
 from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.above import ContainersAbove
+from headgate.learning.triggers.consultation import Lost
 from headgate.learning.triggers.errors import ErrorMeter, ErrorState, MeasuredError
-from headgate.learning.triggers.metering import (
-    mean_of,
-)
+from headgate.learning.triggers.metering import mean_of
+from headgate.learning.triggers.renewal import Renewal, RenewalState
 from headgate.learning.triggers.reports import (
     MAIN_FEATURES,
     audit_report,
@@ -56,6 +56,7 @@ class OutputState(Struct):
     """Whether a run was given up: then nobody knows what the output is of."""
     words: str = ""
     """Why there is no model yet."""
+    renewal: RenewalState = msgspec.field(default_factory=RenewalState)
     decided: DeciderState = msgspec.field(default_factory=DeciderState)
     """By the model that decides."""
     error: ErrorState = msgspec.field(default_factory=ErrorState)
@@ -86,8 +87,7 @@ class BoundedOutput:
         name: of the container.
         settings: how far it may be from what it would be.
         audit: the share of skips that run all the same.
-        waves: synchronous ones after which a model is asked for.
-        horizon: waves after which it is made whatever is predicted.
+        renewal: when models are learned, and anew.
         above: the containers from which it is predicted.
     """
 
@@ -97,8 +97,7 @@ class BoundedOutput:
         name: str,
         settings: OutputSettings,
         audit: float,
-        waves: int,
-        horizon: int,
+        renewal: Renewal,
         above: ContainersAbove,
     ) -> None:
         self.name = name
@@ -109,8 +108,9 @@ class BoundedOutput:
         self.model: Model | None = None
         self._dataflow = dataflow
         self._audit = audit
-        self._waves = waves
-        self._horizon = horizon
+        self._renewal = renewal
+        self._waves = renewal.waves
+        self._horizon = renewal.horizon
         self._decider: Decider | None = None
         self._row: Row | None = None
         """Of what was judged last; not saved, so that none is known after a restart."""
@@ -146,14 +146,19 @@ class BoundedOutput:
     def use(self, data: bytes, model: Model, wave: int) -> None:
         """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
         state, version = self.state, version_of_model(data)
+        # One that decided before a restart ends nothing that was going on then.
+        found = self.model is None and state.model == version
         if state.model != version:
             state.decided = DeciderState()
             state.begun = wave
             self._error.unpredicted()
+            state.renewal.trained, state.renewal.refits, state.renewal.failure = wave, 0, ""
         state.model = version
-        state.outdated = False
-        state.asked = 0
-        state.words = ""
+        if not found:
+            state.outdated = False
+            state.asked = 0
+            state.renewal.training = 0
+            state.words = ""
         self.model = model
         self._row = None
         self.above.use(model)
@@ -161,12 +166,53 @@ class BoundedOutput:
         waiting, state.error.waiting = state.error.waiting, None
         self._learn(waiting)
 
+    def end_training(self) -> None:
+        """Go on by the model that decides where a training by schedule was asked for in vain."""
+        state, renewal = self.state, self.state.renewal
+        if renewal.training and state.asked:
+            renewal.training, renewal.trained, state.asked = 0, state.asked, 0
+
     def lose(self, reason: str) -> None:
         """Go on as before without the model that was asked for, or with none."""
         self.state.words = reason
+        self.end_training()
         if self.model is None:
             self.state.model = ""
             self._error.unpredicted()
+
+    def use_refitted(self, fitted: tuple[bytes, Model] | Lost, instead: str, wave: int) -> None:
+        """Have a model decide that was fitted anew, or go on without.
+
+        Where another model decides by now, or one is being trained, it is of no use.
+
+        Args:
+            fitted: its bytes and what they are, or why there is none.
+            instead: the version that it was made of.
+            wave: the one that has ended.
+        """
+        state, renewal = self.state, self.state.renewal
+        renewal.refit, renewal.asked = wave, 0
+        if state.model != instead or self._is_learning:
+            return
+        if isinstance(fitted, Lost):
+            renewal.failure = fitted.reason
+            return
+        trained, refits = renewal.trained or state.begun, renewal.refits
+        self.use(*fitted, wave)
+        renewal.trained, renewal.refits, renewal.failure = trained, refits + 1, ""
+
+    @property
+    def _is_learning(self) -> bool:
+        """Whether synchronous waves are learned from, so that another model comes or may come."""
+        state = self.state
+        synchronous = state.decided.feedback.synchronous or state.renewal.training
+        return state.outdated or bool(synchronous or state.asked)
+
+    def wants_refit(self, wave: int) -> bool:
+        """Return whether the model is to be fitted anew, now that a wave has ended."""
+        if self.model is None or self._is_learning:
+            return False
+        return self._renewal.wants_refit(self.state.renewal, self.state.begun, wave)
 
     def wants_model(self, wave: int) -> bool:
         """Return whether a model is to be asked for, now that a wave has ended."""
@@ -175,7 +221,9 @@ class BoundedOutput:
             return False
         if self.model is None:
             return bool(state.since) and wave - state.since >= self._waves
-        return state.outdated
+        if not self._is_learning:
+            self._renewal.begin_training(state.renewal, state.begun, wave)
+        return state.outdated or self._renewal.has_trained(state.renewal, wave)
 
     # -- what it wants
 
@@ -208,6 +256,9 @@ class BoundedOutput:
             return _wanted(f"the error of `{self.name}` in an earlier wave is still computed")
         if self.model is None or self._decider is None:
             return _wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
+        if state.renewal.training:
+            words = self._renewal.training_words(state.renewal, wave.number)
+            return _wanted(f"`{self.name}` is made in every wave: {words}")
         if self._decider.is_audited(wave.number):
             return _wanted(f"`{self.name}` is audited in this wave")
         if age > self._horizon:
@@ -374,6 +425,7 @@ class BoundedOutput:
             "model_age": wave - state.begun,
             "trained_on": model.waves,
             "calibration": model.calibration,
+            "refits": state.renewal.refits,
             "synchronous": feedback.synchronous,
             "changes": feedback.changes,
             **audited.data,
@@ -381,6 +433,8 @@ class BoundedOutput:
         words = f"{predicted.words}; {audited.words}"
         if self.settings.changes is Changes.ACCUMULATE:
             words += "; of changes that undo each other audits see nothing"
+        if state.renewal.training:
+            words += f"; made in every wave: {self._renewal.training_words(state.renewal, wave)}"
         if feedback.synchronous:
             words += f"; made in {feedback.synchronous} more waves, for {state.words}"
         return PolicyReport(words, data)
@@ -400,7 +454,8 @@ class BoundedOutput:
         known = None if judged is None else model.containers.get(judged.container)
         adjustment = 0.0 if known is None else known.adjustment
         data["threshold"] = ratio_of(threshold - adjustment)
-        words = f"decided by model {state.model} of {model.waves} waves{failed}"
+        words = f"decided by model {state.model} of {model.waves} waves"
+        words += f"{self._renewal.words_of(state.renewal)}{failed}"
         if judged is not None:
             influences = self._main_features(model, judged)
             seen = prediction_report(judged, threshold, influences, adjustment)

@@ -45,19 +45,22 @@ from headgate.engine import (
 )
 from headgate.events import ContainerId
 from headgate.learning.envelope import UnusableModel
-from headgate.learning.predictor import decode_model
+from headgate.learning.predictor import Model, decode_model
 from headgate.learning.triggers.above import ContainersAbove, wave_probe
 from headgate.learning.triggers.consultation import (
     Lost,
     Measure,
     Measured,
     ModelsWanted,
+    Question,
+    Refit,
     Train,
     decode_answer,
     encode_question,
 )
 from headgate.learning.triggers.metering import updates_of
 from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish
+from headgate.learning.triggers.renewal import Renewal
 from headgate.learning.triggers.settings import (
     LEARNED,
     graph_of,
@@ -111,8 +114,12 @@ class LearnedFlow:
                 name,
                 output,
                 settings.audit,
-                settings.waves,
-                settings.horizon,
+                Renewal(
+                    settings.refit if settings.has_labels_of_service(name) else 0,
+                    settings.retrain,
+                    settings.waves,
+                    settings.horizon,
+                ),
                 ContainersAbove(
                     name,
                     [c for c in self.graph.above(name) if c not in opaque],
@@ -300,19 +307,22 @@ class Learned(TriggerPolicy):
             counted = updates_of(inputs.probe(probe))
             flow.updates[container] = state.updates[container] = counted
             inputs.reset(probe)
-        wanted = [
-            output
-            for output in map(flow.outputs.__getitem__, self._writes)
-            if output.wants_model(flow.wave.number)
-        ]
+        return tuple(Ask(encode_question(each)) for each in self._questions(flow.wave.number))
+
+    def _questions(self, number: int) -> Iterator[Question]:
+        """Yield what models are to be trained or fitted anew, and note that they were asked for."""
+        flow = self._flow
+        outputs = [flow.outputs[name] for name in self._writes]
+        wanted = [output for output in outputs if output.wants_model(number)]
         for output in wanted:
-            output.state.asked = flow.wave.number
-        if not wanted:
-            return ()
-        question = Train(
-            tuple(output.name for output in wanted), flow.wave.number, flow.settings.waves
-        )
-        return (Ask(encode_question(question)),)
+            output.state.asked = number
+        if wanted:
+            yield Train(tuple(output.name for output in wanted), number, flow.settings.waves)
+        refitted = [output for output in outputs if output.wants_refit(number)]
+        for output in refitted:
+            output.state.renewal.asked = number
+        if refitted:
+            yield Refit({output.name: output.state.model for output in refitted}, number)
 
     def launched(self, inputs: Moment) -> Sequence[Response]:
         """Take note that a run begins on this wave."""
@@ -337,8 +347,9 @@ class Learned(TriggerPolicy):
         """Take models, or why there are none, and errors that users' metrics have computed."""
         below = [self._flow.outputs[name] for name in self._flow.below[self.name]]
         if answer is None:
-            for name in self._writes:
-                self._flow.outputs[name].state.words = reason
+            for own in map(self._flow.outputs.__getitem__, self._writes):
+                own.state.words = reason
+                own.end_training()
             for each in below:
                 each.unanswered(reason)
             return ()
@@ -349,27 +360,46 @@ class Learned(TriggerPolicy):
                     each.measured(said)
             return ()
         outputs = self._flow.outputs
-        told = found.outputs.items()
-        return [self._taken(outputs[name], sent) for name, sent in told if name in outputs]
+        return [
+            adopted
+            for name, sent in found.outputs.items()
+            if name in outputs
+            for adopted in self._taken(outputs[name], sent, found.instead.get(name))
+        ]
 
-    def _taken(self, output: BoundedOutput, sent: bytes | Lost) -> Adopted:
-        """Have a model decide, or go on without it; return which, for whoever replays this."""
-        if not isinstance(sent, Lost):
-            try:
-                model = decode_model(sent)
-            except UnusableModel as error:
-                sent = Lost(str(error))
-            else:
-                if not (why := output.why_not(model)):
-                    output.use(sent, model, self._flow.wave.number)
-                    version = output.state.model
-                    words = f"model {version} decides on `{output.name}`"
-                    return Adopted({output.name: version}, words)
-                sent = Lost(why)
-        output.lose(sent.reason)
-        return Adopted({output.name: ""}, sent.reason)
+    def _taken(
+        self, output: BoundedOutput, sent: bytes | Lost, instead: str | None
+    ) -> Iterator[Adopted]:
+        """Have a model decide, or go on without it; yield which, for whoever replays this.
+
+        Args:
+            output: that it is of.
+            sent: the model, or why there is none.
+            instead: the model that it was fitted anew from; None where it was trained or found.
+        """
+        before, wave = output.state.model, self._flow.wave.number
+        found = _decoded(sent)
+        if not isinstance(found, Lost) and (why := output.why_not(found[1])):
+            found = Lost(why)
+        if instead is not None:
+            output.use_refitted(found, instead, wave)
+            if output.state.model == before:
+                return
+        elif isinstance(found, Lost):
+            output.lose(found.reason)
+            yield Adopted({output.name: ""}, found.reason)
+            return
+        else:
+            output.use(*found, wave)
+        version = output.state.model
+        yield Adopted({output.name: version}, f"model {version} decides on `{output.name}`")
 
     # -- what people see, and what is kept
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Versions of the models by which the outputs are decided on that it writes."""
+        return tuple(state.model for state in self.state.outputs.values() if state.model)
 
     def versions(self) -> Mapping[str, str]:
         """Return the models that decide on the outputs at the step and below, where there are."""
@@ -412,6 +442,15 @@ def _ask_metrics(questions: Iterable[MetricQuestion | None]) -> Sequence[Respons
     """Return what users' metrics have to be asked."""
     asked = [question for question in questions if question is not None]
     return (Ask(encode_question(Measure(asked))),) if asked else ()
+
+
+def _decoded(said: bytes | Lost) -> tuple[bytes, Model] | Lost:
+    if isinstance(said, Lost):
+        return said
+    try:
+        return said, decode_model(said)
+    except UnusableModel as error:
+        return Lost(str(error))
 
 
 def _unreached(words: str, missing: str, data: Data | None = None) -> TriggerResult:

@@ -51,6 +51,21 @@ class LearnedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     impacts: dict[str, str] = {}
     """By container above an output, the user's metric (``module:Class``) that gives a further
     feature of it."""
+    refit: int = 336
+    """Waves after which a model is fitted anew to what service has shown; 0: never."""
+    retrain: int = 0
+    """Waves after which an output is made in every wave again, so that its model is trained anew;
+    0: never."""
+
+    def has_labels_of_service(self, output: str) -> bool:
+        """Return whether two runs of an output show what a skip between them would have cost.
+
+        Not where a user's metric measures it or a container above it, as nobody asks that about
+        pairs of runs; nor where changes accumulate over waves in which nothing ran.
+        """
+        known = self.outputs[output]
+        plain = isinstance(known.metric, ErrorMetric) and known.changes is Changes.CANCEL
+        return plain and not self.impacts
 
 
 def trigger_of(settings: LearnedSettings) -> Trigger:
@@ -115,6 +130,14 @@ def settings_of(actions: Sequence[ActionSpec]) -> LearnedSettings:
         problems.append(f"audit: a share of the skips from 0 to 1, not {settings.audit:g}")
     if settings.waves < 1 or settings.horizon < 1:
         problems.append("waves and horizon are whole numbers from 1 on")
+    for name, waves in (("refit", settings.refit), ("retrain", settings.retrain)):
+        if waves < 0:
+            problems.append(f"{name}: a number of waves, or 0 for never, not {waves}")
+    if 0 < settings.retrain <= settings.waves:
+        problems.append(
+            f"retrain: with a training of {settings.waves} waves after every {settings.retrain} "
+            "hardly a step would be skipped; give more waves than `waves`"
+        )
     if problems:
         raise SpecificationError(tuple(problems))
     return settings

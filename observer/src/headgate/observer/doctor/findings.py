@@ -130,20 +130,20 @@ def tls_problem(step: str, error: OSError, host: str) -> Finding:
 
 
 def state_tables(access: AccessSettings | None) -> Finding:
-    """Say who may change the tables in which agents keep what they run."""
+    """Say who may change the tables in which agents keep what they run and have learned."""
     access = access or AccessSettings()
-    named = ", ".join(access.state_tables)
-    step = f"state table {named}"
+    named = ", ".join(access.agent_tables)
+    step = f"agents' tables {named}"
     if not access.state_tables:
         return Finding(
-            step, FindingVerdict.NOTE, "access.state_tables names none: everybody may change it"
+            step, FindingVerdict.NOTE, "access.state_tables names none: everybody may change them"
         )
     if access.guards_state:
-        return ok(step, "only agents may change it")
+        return ok(step, "only agents may change them")
     return Finding(
         step,
         FindingVerdict.NOTE,
-        "whoever may write here may change it, and only the agents' signatures protect what they "
+        "whoever may write here may change them, and only the agents' signatures protect what they "
         "run; to refuse others, set access.agents_key_file to the agents' key",
     )
 

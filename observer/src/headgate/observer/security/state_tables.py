@@ -1,4 +1,4 @@
-"""Tables in which agents keep what they run: only who is proven to be an agent changes them."""
+"""Tables in which agents keep what they run and have learned: only proven agents change them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StateTables:
         self._agents = frozenset(access.agents)
         key = access.agents_key_file
         self._ring: KeyRing | None = read_keys(Path(key).expanduser()) if key else None
-        self._tables = frozenset(access.state_tables if access.guards_state else ())
+        self._tables = frozenset(access.agent_tables if access.guards_state else ())
 
     @property
     def active(self) -> bool:
@@ -66,9 +66,9 @@ class StateTables:
         if tables:
             what += f" of {', '.join(sorted(self._tables.intersection(tables)))}"
         return (
-            f"headgate: {who!r} is not known as an agent, and {what} may change what agents run "
-            "(access.state_tables of the observer); give agents the key of access.agents_key_file "
-            "as key_file, or let them connect as one of access.agents"
+            f"headgate: {who!r} is not known as an agent, and {what} may change what agents run, "
+            "or when (access.state_tables of the observer); give agents the key of "
+            "access.agents_key_file as key_file, or let them connect as one of access.agents"
         )
 
     def _signed(self, change: Write) -> bool:

@@ -1,0 +1,86 @@
+"""When a model that decides is fitted anew to what service shows, and when it is trained anew.
+
+The first costs no run: outputs of runs are labels. The second takes synchronous waves, as training
+does, and gives a new calibration; SmartFlux (section 3) has its training phase recur like that.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class RenewalState(Struct):
+    """What is saved of it, for an output."""
+
+    trained: int = 0
+    """The wave in which the model was trained that decides, as it is or fitted anew since."""
+    refit: int = 0
+    """The wave in which fitting anew was last over; 0 before the first."""
+    asked: int = 0
+    """The wave in which it was asked for; 0 where it is not awaited."""
+    refits: int = 0
+    """How often the model was fitted anew since it was trained."""
+    failure: str = ""
+    """Why it was not, the last time; empty where it was."""
+    training: int = 0
+    """The first of the synchronous waves of a training by schedule; 0 where there are none."""
+
+
+class Renewal(Struct, frozen=True):
+    """The schedule of a dataflow, in waves."""
+
+    refit: int
+    """Between two fits to service; 0: never."""
+    retrain: int
+    """From a training to the next; 0: never."""
+    waves: int
+    """That a training takes."""
+    horizon: int
+    """After which what was asked for is asked for again: its agent may have ended."""
+
+    def wants_refit(self, state: RenewalState, begun: int, wave: int) -> bool:
+        """Return whether a model is to be fitted anew now that a wave has ended.
+
+        Args:
+            state: of its output.
+            begun: the wave from which on it decides.
+            wave: the one that has ended.
+        """
+        if not self.refit or state.training:
+            return False
+        if state.asked and wave - state.asked < self.horizon:
+            return False
+        return wave - max(begun, state.refit) >= self.refit
+
+    def begin_training(self, state: RenewalState, begun: int, wave: int) -> None:
+        """Begin with synchronous waves where a training is due, at the end of a wave.
+
+        Args:
+            state: of the output.
+            begun: the wave from which on its model decides.
+            wave: the one that has ended, and is the first of them.
+        """
+        trained = state.trained or begun
+        if self.retrain and not state.training and wave - trained >= self.retrain:
+            state.training = wave
+
+    def has_trained(self, state: RenewalState, wave: int) -> bool:
+        """Return whether there were as many synchronous waves as a training takes."""
+        return bool(state.training) and wave - state.training >= self.waves
+
+    def words_of(self, state: RenewalState) -> str:
+        """Return what is to be said of the model; empty where there is nothing."""
+        words = ""
+        if state.refits:
+            times = "once" if state.refits == 1 else f"{state.refits} times"
+            words += f", fitted anew {times}"
+        if state.refits and not state.failure:
+            words += f", last in wave {state.refit}"
+        if state.failure:
+            words += f", not fitted anew in wave {state.refit}: {state.failure}"
+        return words
+
+    def training_words(self, state: RenewalState, wave: int) -> str:
+        """Return how far the synchronous waves are."""
+        done = min(wave - state.training + 1, self.waves)
+        return f"{done} of {self.waves} waves to learn anew from"

@@ -1,0 +1,245 @@
+"""Trainings on stored pairs: what is chosen, that models are the same, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from asked import HORIZON
+from kept import measured
+from lived import dataflow
+from msgspec.structs import replace
+from taught import GRAPH
+
+from headgate.agent.training.pairs import PairKey, WavePairs, wave_pairs
+from headgate.agent.training.program import Answer, Failed, answer_of
+from headgate.agent.training.stored import Demand, UnusablePairs, output_pairs_of, stretch_of
+from headgate.agent.training.task import StoredTask, pack
+from headgate.agent.training.training import demands_of
+from headgate.engine import UserMetric
+from headgate.learning import (
+    Changes,
+    ErrorMetric,
+    LearnedSettings,
+    OutputPairs,
+    OutputSettings,
+    Target,
+    decode_model,
+    encode_forest,
+    output_pairs,
+)
+
+RELATIVE = ErrorMetric.RELATIVE
+DEMANDS = {"map": Demand(RELATIVE, ("sensors", "areas"))}
+BOTH = {**DEMANDS, "level": Demand(RELATIVE, ("sensors", "areas", "peaks"))}
+
+
+def keys(
+    waves: Sequence[int],
+    output: str = "map",
+    submitted: int = 1,
+    alike: str = "relative-1",
+    containers: Sequence[str] = ("sensors", "areas"),
+) -> list[PairKey]:
+    return [PairKey("d", output, c, submitted, wave, alike) for c in containers for wave in waves]
+
+
+def chosen(
+    found: Sequence[PairKey], waves: int, demands: dict[str, Demand] = DEMANDS
+) -> tuple[int, list[int], set[str]]:
+    """Return the submission, the waves and the sets of what is trained on."""
+    stretch = stretch_of(found, demands, waves)
+    assert len(stretch) == len(set(stretch))
+    assert set(stretch) <= set(found)
+    of = {(key.output, key.container) for key in stretch}
+    assert of == {(output, c) for output, demand in demands.items() for c in demand.above}
+    [submitted] = {key.submitted for key in stretch}
+    return submitted, sorted({key.wave for key in stretch}), {key.set for key in stretch}
+
+
+def test_the_newest_waves_are_taken_where_there_are_enough() -> None:
+    found = [*keys(range(2, 40)), *keys(range(60, 72)), *keys(range(2, 9), submitted=2)]
+    assert chosen(found, 11) == (1, list(range(62, 72)), {"relative-1"})
+    assert chosen(found, 7) == (2, list(range(3, 9)), {"relative-1"})
+    assert chosen(found, 1000) == (1, list(range(2, 40)), {"relative-1"})
+
+
+def test_waves_count_that_were_seen_from_every_container_and_measured_alike() -> None:
+    found = [
+        *keys(range(2, 30), containers=["sensors"]),
+        *keys(range(2, 12), containers=["areas"]),
+        *keys(range(12, 40), containers=["areas"], alike="relative-2"),
+        *keys(range(2, 40), alike="rmse-1"),
+        *keys(range(2, 40), alike=""),
+    ]
+    assert chosen(found, 100) == (1, list(range(2, 12)), {"relative-1"})
+
+
+def test_outputs_are_trained_on_the_same_waves() -> None:
+    level = keys(range(5, 30), "level", alike="relative-9", containers=BOTH["level"].above)
+    found = [*keys(range(2, 20)), *level, *keys(range(2, 90), submitted=2)]
+    assert chosen(found, 100, BOTH) == (1, list(range(5, 20)), {"relative-1", "relative-9"})
+    apart = keys(range(2, 90), "level", 3, containers=BOTH["level"].above)
+    with pytest.raises(UnusablePairs, match="`map` and `level` have no waves in common"):
+        stretch_of([*keys(range(2, 20)), *apart], BOTH, 10)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([], "no pairs of `map` are kept; .* --import"),
+        (keys(range(2, 9), "level"), "no pairs of `map` are kept"),
+        (keys(range(2, 9), alike=""), "did not note their metric and levels"),
+        (keys(range(2, 9), alike="rmse-1"), "of errors rmse, and the dataflow bounds relative"),
+        (keys(range(2, 9), containers=["areas"]), "from all of .*; `sensors` is in none"),
+    ],
+)
+def test_pairs_that_do_not_fit_are_refused_with_the_cure(found: list[PairKey], words: str) -> None:
+    with pytest.raises(UnusablePairs, match=words):
+        stretch_of(found, DEMANDS, 10)
+
+
+WAVES = 40
+MAP = Target("map", RELATIVE, 0.1)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[WavePairs]:
+    """Return pairs of the map with a horizon of 4."""
+    table = measured(WAVES)
+    made = wave_pairs("lived", 1.0, range(1, WAVES + 1), GRAPH, [MAP], table)
+    return [one for one in made if one.key.output == "map"]
+
+
+def same(found: OutputPairs, expected: OutputPairs) -> None:
+    np.testing.assert_array_equal(found.errors, expected.errors)
+    assert found.tables.keys() == expected.tables.keys()
+    for container, table in expected.tables.items():
+        assert found.tables[container].tobytes() == table.tobytes()
+        np.testing.assert_array_equal(found.levels[container], expected.levels[container])
+
+
+def test_stored_pairs_are_bit_for_bit_what_was_measured(pairs: list[WavePairs]) -> None:
+    expected = output_pairs(GRAPH, measured(WAVES), MAP)
+    found = output_pairs_of(pairs, 4)
+    same(found, expected)
+    assert found.last_time == expected.last_time
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_a_shorter_horizon_looks_at_the_younger_pairs(pairs: list[WavePairs], horizon: int) -> None:
+    expected = output_pairs(GRAPH, measured(WAVES), MAP)
+    found = output_pairs_of(pairs, horizon)
+    np.testing.assert_array_equal(found.errors, expected.errors[:, : horizon + 1])
+
+
+def test_a_stretch_may_begin_in_the_middle(pairs: list[WavePairs]) -> None:
+    late = [one for one in pairs if one.key.wave > 10]
+    found = output_pairs_of(late, 4)
+    whole = output_pairs_of(pairs, 4)
+    assert len(found.errors) == WAVES - 9
+    np.testing.assert_array_equal(found.errors[4:], whole.errors[13:])
+    assert np.isnan(found.errors[1, 2:]).all()
+
+
+def test_a_longer_horizon_is_refused(pairs: list[WavePairs]) -> None:
+    with pytest.raises(
+        UnusablePairs, match="look back on 4 waves, and the dataflow's horizon is 5"
+    ):
+        output_pairs_of(pairs, 5)
+
+
+def unnoted(one: WavePairs) -> WavePairs:
+    return replace(one, basis=None)
+
+
+def of_another_metric(one: WavePairs) -> WavePairs:
+    assert one.basis is not None
+    return replace(one, basis=replace(one.basis, metric=ErrorMetric.RMSE))
+
+
+def of_other_levels(one: WavePairs) -> WavePairs:
+    assert one.basis is not None
+    return replace(one, basis=replace(one.basis, levels=tuple(range(9))))
+
+
+def infinite(one: WavePairs) -> WavePairs:
+    return replace(one, features=np.full_like(one.features, np.inf))
+
+
+def negative(one: WavePairs) -> WavePairs:
+    return replace(one, errors=-np.ones_like(one.errors))
+
+
+def other(one: WavePairs) -> WavePairs:
+    return replace(one, errors=one.errors + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (unnoted, "do not say by which levels"),
+        (of_another_metric, "are not of the metric and the levels of their set"),
+        (of_other_levels, "by which levels they were measured, or by several"),
+        (infinite, "have features or errors that are none"),
+        (negative, "have features or errors that are none"),
+        (other, "have other errors from one container than from another"),
+    ],
+)
+def test_pairs_that_say_what_they_are_not_are_refused(
+    pairs: list[WavePairs], spoil: Callable[[WavePairs], WavePairs], words: str
+) -> None:
+    spoiled = [*pairs[:5], spoil(pairs[5]), *pairs[6:]]
+    with pytest.raises(UnusablePairs, match=words) as caught:
+        output_pairs_of(spoiled, 4)
+    assert "headgate flow knowledge lived --trim 0" in str(caught.value)
+
+
+def stored(pairs: list[WavePairs], horizon: int = 4) -> StoredTask:
+    spec = dataflow(LearnedSettings({"map": OutputSettings(0.9, confidence=0.8)}, 0.0, 40, horizon))
+    return StoredTask(spec, ("map",), WAVES, tuple(map(pack, pairs)))
+
+
+def test_a_model_comes_of_stored_pairs_as_of_a_recording(pairs: list[WavePairs]) -> None:
+    answer = answer_of(stored(pairs))
+    assert isinstance(answer, Answer)
+    trained = answer.trained
+    assert (trained.waves, trained.last, trained.reasons, trained.pairs) == (WAVES, WAVES, {}, ())
+    model = decode_model(trained.models["map"])
+    assert (model.horizon, model.bound, set(model.containers)) == (4, 0.9, {"sensors", "areas"})
+    again = decode_model(answer_of(stored(pairs)).trained.models["map"])  # type: ignore[union-attr]
+    assert [encode_forest(each.forest) for each in again.containers.values()] == [
+        encode_forest(each.forest) for each in model.containers.values()
+    ]
+
+
+def test_what_is_refused_is_the_reason_of_the_failure(pairs: list[WavePairs]) -> None:
+    answer = answer_of(stored(pairs, HORIZON))
+    assert isinstance(answer, Failed)
+    assert f"horizon is {HORIZON}" in answer.reason
+    few = answer_of(stored([one for one in pairs if one.key.wave < 8]))
+    assert isinstance(few, Answer)
+    assert "7 waves are too few" in few.trained.reasons["map"]
+
+
+def test_errors_that_accumulate_are_kept_and_not_trained_on() -> None:
+    table = measured(WAVES)
+    accumulated = replace(MAP, changes=Changes.ACCUMULATE)
+    made = wave_pairs("lived", 1.0, range(1, WAVES + 1), GRAPH, [accumulated], table)
+    assert {(one.basis, one.key.set) for one in made} == {(None, "")}
+    with pytest.raises(UnusablePairs, match="kept by a version that did not note"):
+        stretch_of([one.key for one in made], DEMANDS, 10)
+
+
+@pytest.mark.parametrize(
+    "learned",
+    [
+        LearnedSettings({"map": OutputSettings(2.0, UserMetric("metrics:Worst"))}),
+        LearnedSettings({"map": OutputSettings(0.1, changes=Changes.ACCUMULATE)}),
+        LearnedSettings({"map": OutputSettings(0.1)}, impacts={"areas": "metrics:Moved"}),
+    ],
+)
+def test_what_no_pair_says_is_not_asked_of_them(learned: LearnedSettings) -> None:
+    with pytest.raises(UnusablePairs, match="`map` is learned from what users' metrics say"):
+        demands_of(dataflow(learned), ["map"])
