@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from lived import READS, AllWaves, Lived, dataflow
 from lived_models import BOUNDS, GRAPH, UNMOVED, WAVES, fitted, settings
+from msgspec.structs import replace
 from recorded_world import RecordedTester
 
 from headgate.engine import (
@@ -29,7 +30,9 @@ from headgate.learning import (
     Models,
     OutputSettings,
     Residuals,
+    decode_model,
     encode_answer,
+    encode_model,
     staged_loop,
     version_of_model,
 )
@@ -191,6 +194,28 @@ def test_another_model_decides_from_where_it_did() -> None:
     known = {**keyed(life.models), **keyed(other)}
     [same] = life.record.replay(dataflow(settings()), models=known).replays
     assert ran(same) == life.ran
+
+
+@pytest.mark.parametrize("refitted", [True, False])
+def test_a_refit_does_not_put_off_the_next_training_and_another_model_does(refitted: bool) -> None:
+    """``retrain`` counts from the last training: from it on every step runs for a while."""
+    learned = replace(settings(waves=12), retrain=25)
+    life = Life(0, learned)
+    life.pass_waves(2)
+    life.lived.use(life.models)
+    life.pass_waves(8)
+    first = decode_model(life.models["map"])
+    threshold = first.threshold if refitted else first.threshold - 0.01
+    other = encode_model(replace(first, threshold=threshold, upper=first.upper / 2))
+    instead = {"map": version_of_model(life.models["map"])} if refitted else {}
+    life.lived.answer("map", encode_answer(Models({"map": other}, instead)))
+    life.pass_waves(SHORT)
+    known = {**keyed(life.models), **keyed({"map": other})}
+    [same] = life.record.replay(dataflow(learned), models=known).replays
+    assert ran(same) == life.ran
+    made = ["draw" in steps for steps in life.ran]
+    begun = min(wave for wave in range(10, 40) if all(made[wave : wave + 5]))
+    assert (begun < 30) == refitted
 
 
 def test_what_the_agent_could_not_be_given_no_replay_is_given() -> None:

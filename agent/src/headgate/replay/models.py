@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -68,6 +68,24 @@ class RecordedModels:
                 f"and since when; {self._anew}"
             )
         self._models = {key: self._decoded(key) for key in recorded_models(recording)}
+        self._refitted = dict(self._refits(recording))
+
+    def _refits(self, recording: Recording) -> Iterator[tuple[tuple[int, str], str]]:
+        """Yield where a model came that was fitted anew, and the one that it was made of.
+
+        Of those trained anew one has other waves or another threshold.
+        """
+        latest: dict[str, str] = {}
+        for place, decision in enumerate(recording.decisions):
+            if decision.kind != DecisionKind.ADOPTED:
+                continue
+            for output, version in decision.versions.items():
+                former = latest.get(output, "")
+                latest[output] = version
+                if version and former and version != former:
+                    now, then = (self._models[ModelKey(output, v)] for v in (version, former))
+                    if _training_of(now) == _training_of(then):
+                        yield (place, output), former
 
     @property
     def _anew(self) -> str:
@@ -85,11 +103,14 @@ class RecordedModels:
         except UnusableModel as error:
             raise UnknownModel(f"{what} cannot be used here: {error}") from error
 
-    def given(self, now: float, decision: ReplayedDecision, spec: DataflowSpec) -> list[Consulted]:
+    def given(
+        self, now: float, place: int, decision: ReplayedDecision, spec: DataflowSpec
+    ) -> list[Consulted]:
         """Return what triggers of a dataflow hear of what was given to those that were recorded.
 
         Args:
             now: Unix seconds.
+            place: of the decision in the record.
             decision: that something was adopted.
             spec: the dataflow; outputs that it does not bound are left out.
         """
@@ -99,7 +120,9 @@ class RecordedModels:
             if output in writers:
                 stored = self._stored[ModelKey(output, version)] if version else None
                 said = Lost(decision.words) if stored is None else stored
-                answer = encode_answer(Models({output: said}))
+                former = self._refitted.get((place, output))
+                instead = {} if former is None else {output: former}
+                answer = encode_answer(Models({output: said}, instead))
                 heard.append(Consulted(now, writers[output], LEARNED, answer))
         return heard
 
@@ -127,3 +150,9 @@ class RecordedModels:
                     "error and confidence as they were recorded"
                 )
         return ""
+
+
+def _training_of(model: Model) -> tuple[float, float, int, float, str]:
+    """Return what a model that is fitted anew keeps of its training."""
+    times = model.first_time, model.last_time
+    return *times, model.waves, model.threshold, model.calibration

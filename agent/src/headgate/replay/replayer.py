@@ -253,7 +253,7 @@ class Replayer:
                 self.spec = self._changes[place]
                 self._handle(SpecificationChanged(self._now, self.spec))
             case DecisionKind.ADOPTED:
-                for heard in self._past.models.given(self._now, decision, self.spec):
+                for heard in self._past.models.given(self._now, place, decision, self.spec):
                     self._handle(heard)
             case DecisionKind.RESTARTED if learned_actions(self.spec):
                 # Without its models, which it asks for again: those come when the agent had them.
