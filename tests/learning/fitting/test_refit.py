@@ -43,7 +43,7 @@ def test_a_label_of_service_counts_three_times_a_pair_of_training() -> None:
     """Both say something else of the same rows, so that every leaf is their weighted mean."""
     found = refit(model(), both(labelled(_OLD)), both(labelled(_NEW)))
     for each in found.containers.values():
-        assert each.scores(drawn_rows()) == pytest.approx((_OLD + 3.0 * _NEW) / 4.0)
+        assert each.forest.predict(drawn_rows()) == pytest.approx((_OLD + 3.0 * _NEW) / 4.0)
     even = refit(model(), both(labelled(_OLD)), both(labelled(_NEW)), weight=1.0)
     assert even.containers[SOURCE].scores(drawn_rows()) == pytest.approx((_OLD + _NEW) / 2.0)
 
