@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pytest
 from asked import KAFKA
 from kept import knowledge
+from served_agents import SOURCE, Served
 from simulation import World
-from test_in_an_agent import SOURCE, Served
 
 from headgate.agent.errors import Refused
 from headgate.agent.history import replays
@@ -80,8 +81,8 @@ class WorldRecordings:
 class Replaying:
     """A served dataflow, and replays of it."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.served = Served()
+    def __init__(self, patch: pytest.MonkeyPatch, directory: Path) -> None:
+        self.served = Served(directory)
         patch.setattr(replays, "Recordings", lambda _: WorldRecordings(self.served.world))
 
     def learn(self, first: int = 1) -> dict[int, list[str]]:
@@ -127,9 +128,10 @@ class Replaying:
 
 
 @pytest.fixture
-def replaying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Replaying]:
-    made = Replaying(monkeypatch)
+def replaying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Replaying]:
+    made = Replaying(monkeypatch, tmp_path)
     yield made
+    made.served.computes.close()
     for adviser in made.served.advisers:
         adviser.close()
 
