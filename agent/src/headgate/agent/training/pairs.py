@@ -104,23 +104,24 @@ def wave_pairs(
         times = measured[output].times
         # What is not measured is opaque.
         above = [container for container in graph.above(output) if container in measured]
-        metric = target.metric if isinstance(target.metric, ErrorMetric) else None
-        # Only what the same program measures again is trained on again.
-        stated = metric is not None and target.changes is Changes.CANCEL
+        metric = _plain_metric(target)
         levels_above = {container: measured[container].deciles for container in above}
-        alike = set_of(metric, levels_above) if metric is not None and stated else ""
+        alike = "" if metric is None else set_of(metric, levels_above)
         for container in above:
-            levels = tuple(measured[container].deciles.tolist())
+            levels = tuple(levels_above[container].tolist())
             shown = features(measured[container], measured[output].means)[..., : len(FEATURES)]
             for place in range(1, len(numbers)):
                 ages = slice(1, min(place, measured[output].horizon) + 1)
                 key = PairKey(
                     dataflow, output, container, round(1000 * submitted), numbers[place], alike
                 )
-                basis = (
-                    PairBasis(metric, levels, float(times[place]))
-                    if metric is not None and stated
-                    else None
-                )
+                basis = None if metric is None else PairBasis(metric, levels, float(times[place]))
                 found.append(WavePairs(key, shown[place, ages], table[place, ages], basis))
     return found
+
+
+def _plain_metric(target: Target) -> ErrorMetric | None:
+    """Return what pairs say that they were measured by; only these are trained on again."""
+    if isinstance(target.metric, ErrorMetric) and target.changes is Changes.CANCEL:
+        return target.metric
+    return None

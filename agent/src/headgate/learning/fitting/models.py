@@ -94,10 +94,7 @@ def fit(
     Raises:
         ValueError: a container is not measured, or in other waves or horizons than the others.
     """
-    waves, horizon = _shape(graph, pairs, targets)
-    few = fewest_waves(horizon) - waves
-    if few > 0:
-        return Fitted({}, _too_few(targets, waves, few))
+    _check(graph, pairs, targets)
     known = {target.output: output_pairs(graph, pairs, target) for target in targets}
     return fit_on(graph, known, targets, fitter)
 
@@ -163,9 +160,7 @@ class _Found(Struct, frozen=True):
     """The risk with the recall that is asked for; -infinity where there is none."""
 
 
-def _shape(
-    graph: Graph, pairs: Mapping[str, MeasuredPairs], targets: Sequence[Target]
-) -> tuple[int, int]:
+def _check(graph: Graph, pairs: Mapping[str, MeasuredPairs], targets: Sequence[Target]) -> None:
     if not targets:
         message = "no output has a bound, so there is nothing to learn; give one a bound"
         raise ValueError(message)
@@ -182,7 +177,6 @@ def _shape(
     if len(shapes) != 1:
         message = f"containers were measured in different waves and horizons: {sorted(shapes)}"
         raise ValueError(message)
-    return shapes.pop()
 
 
 def _too_few(targets: Sequence[Target], waves: int, missing: int) -> FitReport:

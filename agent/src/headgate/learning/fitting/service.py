@@ -55,14 +55,14 @@ def service_labels(
         ValueError: a container of the model has no history.
         TypeError: the error is a user's to measure.
     """
+    if not isinstance(model.metric, ErrorMetric):
+        message = f"`{model.output}` is measured by {model.metric.entry}, which is not asked here"
+        raise TypeError(message)
     missing = {model.output, *model.containers} - service.histories.keys()
     if missing:
         message = f"there is no history of {', '.join(sorted(missing))}; give that of each"
         raise ValueError(message)
     pairs = _drawn(_known_pairs(service, model.horizon), most, seed)
-    if not isinstance(model.metric, ErrorMetric):
-        message = f"`{model.output}` is measured by {model.metric.entry}, which is not asked here"
-        raise TypeError(message)
     metric, output = model.metric, service.histories[model.output]
     shown = [_mean(output, int(then)) for then in pairs.then]
     logs = log_ratio(np.array([_error(metric, output, *at) for at in pairs.places]), model.bound)
