@@ -1,4 +1,6 @@
+import io
 import json
+import sys
 
 import pytest
 import structlog
@@ -38,3 +40,21 @@ def test_local_variables_stay_out_of_the_log(
     said = capsys.readouterr().err
     assert "Traceback" in said
     assert password not in said
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_line_and_its_end_are_one_write(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """Standard error may be unbuffered, and the file be others' too."""
+
+    class Unbuffered(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    written: list[str] = []
+    monkeypatch.setattr(sys, "stderr", Unbuffered())
+    configure_log(as_json=as_json)
+    structlog.get_logger("test").info("first")
+    structlog.get_logger("test").info("second")
+    assert len(written) == 2
+    assert all(text.endswith("\n") for text in written)

@@ -48,7 +48,9 @@ def configure_log(
             structlog.processors.format_exc_info,
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # Not the one that prints: unbuffered, it writes a line's end by itself, and what others
+        # write to the same file comes between.
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         # A logger that were kept would keep its level too.
         cache_logger_on_first_use=False,
     )
