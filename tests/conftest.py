@@ -15,6 +15,8 @@ from secrets import randbelow
 import pytest
 from hypothesis import settings
 
+from tests.class_archive import ARCHIVE, OPTIONS
+
 # How long an example takes says more about the machine than about the code; pytest's own time limit
 # ends what hangs.
 settings.register_profile("headgate", deadline=None)
@@ -27,6 +29,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # JVMs live for minutes here: with the quick compiler alone their start takes half the processor
 # time. Who names options of their own keeps them.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+if ARCHIVE.exists():
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS.format(ARCHIVE))
 
 
 @pytest.fixture(scope="session", autouse=True)

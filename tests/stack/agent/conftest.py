@@ -100,7 +100,13 @@ class AgentProcess:
         self._process: subprocess.Popen[bytes] = start_process(
             [*command, str(self.configuration)], os.environ, self.log, Lifetime.WITH_CALLER
         )
-        self.address = self._await_ready()
+        try:
+            self.address = self._await_ready()
+        except BaseException:
+            # Not left to the tests after this one, whose agents have its name.
+            self._process.kill()
+            self._process.wait()
+            raise
         self.client = connect(self.address, SETTLE + 30)
 
     def _await_ready(self) -> str:
