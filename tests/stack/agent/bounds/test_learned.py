@@ -68,6 +68,7 @@ learned:
   audit: 0.01%
   waves: 1000
   horizon: 6
+  refit: 14
 """
     body = {"source": text, "file": "test.yaml", "directory": str(stand.directory)}
     agent.ask("POST", "/v1/flows", body)
@@ -113,6 +114,15 @@ learned:
     again = [wave() for _ in range(6)][-1]
     assert again - after <= 4, agent.explained(flow, "average")
     assert f"decided by model {model}" in str(agent.explained(flow, "average"))
+
+    while "fitted anew once" not in str(agent.explained(flow, "average")):
+        assert hour < 45, f"{agent.explained(flow, 'average')}\n{agent.words()}"
+        wave()
+    assert hour >= 26 + 14
+    assert f"decided by model {model}" not in str(agent.explained(flow, "average"))
+    metrics = agent.client.get("/metrics").text
+    refitted = named.replace('"model"', '"refitted"')
+    assert f"headgate_agent_trainings_total{{{refitted}}} 1.0" in metrics
 
     pairs = agent.client.get(f"/v1/flows/{flow}/knowledge")
     assert (pairs.status_code, pairs.content[:4]) == (200, b"PAR1")
