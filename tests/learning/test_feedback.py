@@ -130,9 +130,20 @@ def test_an_audit_tightens_by_a_violation_and_by_nothing_else() -> None:
     assert bad.threshold(0.0) == pytest.approx(-bad.shift - bad.tightening)
 
 
+UNPREDICTED = Label(math.inf, 9.0)
+
+
 def test_runs_past_the_horizon_are_no_labels() -> None:
-    unpredicted = ran(Feedback(), *[Label(math.inf, 9.0)] * 20)
+    unpredicted = ran(Feedback(), *[UNPREDICTED] * 20)
     assert (unpredicted.labels, unpredicted.shift) == ((), 0.0)
+
+
+def test_a_day_of_waves_unlike_all_that_was_learned_from_is_a_change() -> None:
+    feedback = ran(Feedback(), *[UNPREDICTED] * 23)
+    again = ran(stored(feedback), label(-0.5), *[UNPREDICTED] * 23)
+    found, relearn = stored(again).after_run(UNPREDICTED, TRAINED, Choice.RUN, AUDIT)
+    assert relearn == Relearn(Change.UNLIKE)
+    assert (found.synchronous, found.unlike) == (RELEARNING_WAVES, 0)
 
 
 def test_two_bad_audits_of_six_are_a_change() -> None:

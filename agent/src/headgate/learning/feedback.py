@@ -39,6 +39,8 @@ _JUMP = 3.5
 _AUDITS = 6
 """Audits of which two violations are too many."""
 _BAD_AUDITS = 2
+_UNLIKE = 24
+"""Runs in a row of which nothing could be predicted."""
 _FARTHEST = 3.0
 """Largest shift, in ln ε: a twentyfold error."""
 
@@ -60,6 +62,7 @@ class Change(StrEnum):
 
     QUANTILE = "measured errors have jumped over the predicted ones"
     AUDITS = "two of the last six audits found a violation"
+    UNLIKE = f"none of the last {_UNLIKE} waves was like those that were learned from"
 
 
 class Relearn(Struct, frozen=True):
@@ -106,6 +109,8 @@ class Feedback(Struct, frozen=True):
     """Residuals above training's quantile in these waves."""
     changes: int = 0
     """That were found."""
+    unlike: int = 0
+    """Latest runs in a row that were of no prediction, as their waves were unlike training's."""
 
     def threshold(self, calibrated: float) -> float:
         """Return λ as it applies now, at most the calibrated one."""
@@ -151,6 +156,8 @@ class Feedback(Struct, frozen=True):
         else:
             found = msgspec.structs.replace(self, rate=self.rate.unaudited(audit))
         residual = label.residual()
+        unlike = self.unlike + 1 if label.score == math.inf else 0
+        found = msgspec.structs.replace(found, unlike=unlike)
         if math.isfinite(residual):
             above = residual - residuals.upper
             step = _STEP * residuals.spread * ((above > self.shift) - (1.0 - FOLLOWED))
@@ -168,6 +175,7 @@ class Feedback(Struct, frozen=True):
             learned=(),
             labels=(),
             audits=(),
+            unlike=0,
             changes=self.changes + 1,
         )
         return begun, Relearn(change)
@@ -176,6 +184,8 @@ class Feedback(Struct, frozen=True):
         """Return what shows that the world has changed, if anything does."""
         if sum(self.audits) >= _BAD_AUDITS:
             return Change.AUDITS
+        if self.unlike >= _UNLIKE:
+            return Change.UNLIKE
         expected = _LABELS * (1.0 - FOLLOWED)
         most = expected + _JUMP * math.sqrt(expected * FOLLOWED)
         above = sum(label > self.shift for label in self.labels)
