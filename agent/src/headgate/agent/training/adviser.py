@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol, assert_never
 
 import msgspec
@@ -58,6 +59,18 @@ log = structlog.get_logger("headgate.agent.training")
 Done = Callable[[bytes | None, str], None]
 
 _ENDED: Final = "the agent that carried it out had ended; `headgate flow train` begins another"
+
+
+@contextmanager
+def _failing(fail: Callable[[str], None]) -> Iterator[None]:
+    """Call ``fail`` with why the body failed, for whoever waits; what nobody foresaw is raised."""
+    try:
+        yield
+    except (AgentError, UnusableModel) as error:
+        fail(str(error))
+    except Exception as error:
+        fail(describe(error))
+        raise
 
 
 class Trains(Protocol):
@@ -253,72 +266,56 @@ class LearnedAdviser:
             work()
 
     def _find(self, asked: ModelsWanted, done: Done) -> None:
-        found: dict[str, bytes | Lost] = {}
-        try:
+        with _failing(lambda why: done(None, f"models could not be read: {why}")):
+            found: dict[str, bytes | Lost] = {}
             for output, version in asked.models.items():
                 try:
                     found[output] = self._knowledge.model(self._spec.name, output, version)
                 except ModelMissing as error:
                     log.warning("no model", dataflow=self._spec.name, reason=str(error))
                     found[output] = Lost(str(error))
-        except Exception as error:  # whatever it is, the trigger waits for an answer
-            done(None, f"models could not be read: {describe(error)}")
-            if not isinstance(error, AgentError):
-                raise
-            return
-        done(encode_answer(Models(found)), "")
+            done(encode_answer(Models(found)), "")
 
     def _train_on_knowledge(self, spec: DataflowSpec, report: TrainingReport, done: Done) -> None:
-        try:
+        def failed(why: str) -> None:
+            self._fail(report, why)
+            done(None, "")
+
+        with _failing(failed):
             demands = demands_of(spec, report.outputs)
             keys = stretch_of(self._knowledge.pair_keys(spec.name), demands, report.asked)
             pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
-        except Exception as error:  # whatever it is, somebody waits for the report
-            self._fail(report, str(error) if isinstance(error, AgentError) else describe(error))
-            done(None, "")
-            if not isinstance(error, AgentError):
-                raise
-            return
-        self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
+            self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
 
     def _fit_anew(self, spec: DataflowSpec, asked: Refit, done: Done) -> None:
         """Begin to fit models anew; a failure is of no model, so that nobody takes it for one."""
-        try:
+
+        def ended(trained: Trained | None, reason: str, seconds: float) -> None:
+            self._soon(lambda: self._take_refitted(asked, trained, reason, seconds, done))
+
+        with _failing(lambda why: self._tell_refitted(asked, {}, why, 0.0, done)):
             models = {
                 output: self._knowledge.model(spec.name, output, version)
                 for output, version in asked.models.items()
             }
             keys = keys_of_models(self._knowledge.pair_keys(spec.name), models)
             pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
-        except Exception as error:  # whatever it is, the trigger waits for an answer
-            known = isinstance(error, (AgentError, UnusableModel))
-            self._tell_refitted(asked, {}, str(error) if known else describe(error), 0.0, done)
-            if not known:
-                raise
-            return
-
-        def ended(trained: Trained | None, reason: str, seconds: float) -> None:
-            self._soon(lambda: self._take_refitted(asked, trained, reason, seconds, done))
-
-        self._trainer.train(RefitTask(self._kafka, spec, models, pairs, asked.wave), ended)
+            self._trainer.train(RefitTask(self._kafka, spec, models, pairs, asked.wave), ended)
 
     def _take_refitted(
         self, asked: Refit, trained: Trained | None, reason: str, seconds: float, done: Done
     ) -> None:
+        def failed(why: str) -> None:
+            self._tell_refitted(asked, {}, why, seconds, done)
+
         if trained is None:
-            self._tell_refitted(asked, {}, reason, seconds, done)
+            failed(reason)
             return
-        try:
+        with _failing(lambda why: failed(f"models could not be kept: {why}")):
             for output, model in trained.models.items():
                 self._knowledge.keep_model(self._spec.name, output, model)
-        except Exception as error:  # whatever it is, the trigger waits for an answer
-            words = f"models could not be kept: {describe(error)}"
-            self._tell_refitted(asked, {}, words, seconds, done)
-            if not isinstance(error, AgentError):
-                raise
-            return
-        lost = {output: Lost(why) for output, why in trained.reasons.items()}
-        self._tell_refitted(asked, {**lost, **trained.models}, reason, seconds, done)
+            lost = {output: Lost(why) for output, why in trained.reasons.items()}
+            self._tell_refitted(asked, {**lost, **trained.models}, reason, seconds, done)
 
     def _tell_refitted(
         self,
@@ -348,38 +345,33 @@ class LearnedAdviser:
     def _take(
         self, report: TrainingReport, trained: Trained | None, reason: str, done: Done
     ) -> None:
-        name = self._spec.name
+        def failed(why: str) -> None:
+            self._fail(report, why)
+            done(None, why)
+
         if trained is None:
-            self._fail(report, reason)
-            done(None, reason)
+            failed(reason)
             return
-        try:
+        with _failing(lambda why: failed(f"models could not be kept: {why}")):
             versions = {
-                output: self._knowledge.keep_model(name, output, model)
+                output: self._knowledge.keep_model(self._spec.name, output, model)
                 for output, model in trained.models.items()
             }
             self._knowledge.keep_pairs(map(unpack, trained.pairs))
-        except Exception as error:  # whatever it is, the trigger waits for an answer
-            words = f"models could not be kept: {describe(error)}"
-            self._fail(report, words)
-            done(None, words)
-            if not isinstance(error, AgentError):
-                raise
-            return
-        self._note(
-            replace(
-                report,
-                waves=trained.waves,
-                last=trained.last,
-                models=versions,
-                reasons=trained.reasons,
-                left_out=trained.left_out,
-                test=trained.report,
-                failures=trained.failures,
+            self._note(
+                replace(
+                    report,
+                    waves=trained.waves,
+                    last=trained.last,
+                    models=versions,
+                    reasons=trained.reasons,
+                    left_out=trained.left_out,
+                    test=trained.report,
+                    failures=trained.failures,
+                )
             )
-        )
-        lost = {output: Lost(why) for output, why in trained.reasons.items()}
-        done(encode_answer(Models({**lost, **trained.models})), "")
+            lost = {output: Lost(why) for output, why in trained.reasons.items()}
+            done(encode_answer(Models({**lost, **trained.models})), "")
 
     def _note(self, report: TrainingReport) -> None:
         self.report = report
