@@ -11,7 +11,8 @@ trained, tuned or calibrated on.
         [--only AQHI|LRB]
 
 With the first seed of each, classifiers are compared, models are fitted to parts of training, and
-overheads are measured. All of that is drawn on the page. The last line is all figures as JSON.
+overheads are measured. All of that is drawn on the page. The last line is all figures as JSON; what
+each seed has given is on standard error as soon as it is there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import argparse
 import json
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -59,6 +60,10 @@ def main() -> None:
     wanted = [(name, seed) for seed in seeds for name in names]
     with ProcessPoolExecutor(options.jobs) as pool:
         waiting = [pool.submit(_evaluate, name, options.detectors, seed) for name, seed in wanted]
+        for done in as_completed(waiting):
+            name, seed = done.result()
+            shown = f"== {name}, one seed, after {time.monotonic() - began:.0f} s"
+            print(shown, table_of(figures_of([seed])), sep="\n", file=sys.stderr, flush=True)
         found = [future.result() for future in waiting]
     results = {name: [seed for of, seed in found if of == name] for name in sorted(names)}
     figures = {name: figures_of(each) for name, each in results.items()}
