@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.learning import LabelledRows, encode_model, refit, service_pairs
+from headgate.learning.features import HOUR, WEEKEND
 
 _OLD, _NEW = -0.2, 0.2
 
@@ -70,6 +71,7 @@ def test_each_container_learns_from_its_own_rows() -> None:
 def test_ranges_widen_to_what_service_has_shown_and_never_narrow() -> None:
     old = model()
     wide = np.full((1, drawn_rows().shape[1]), 1.6, np.float32)
+    wide[:, HOUR] = wide[:, WEEKEND] = 1.0
     assert old.score(SOURCE, wide[0]) == math.inf
     wider = refit(old, both(labelled(_OLD)), both(labelled(_NEW, seed=3, scale=2.0)))
     assert math.isfinite(wider.score(SOURCE, wide[0]))

@@ -55,6 +55,11 @@ FEATURES: Final = (
 )
 """Names of all features, in the order of a row."""
 
+HOUR: Final = slice(FEATURES.index("hour_sine"), FEATURES.index("hour_cosine") + 1)
+"""Columns of the hour, from -1 to 1."""
+WEEKEND: Final = slice(FEATURES.index("weekend"), FEATURES.index("weekend") + 1)
+"""The column that says whether it is one, 0 or 1."""
+
 _DAY = 86_400.0
 _THURSDAY = 3  # 1 January 1970; Monday is 0
 _SATURDAY = 5

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.learning.features import FEATURES
+from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.quality import Examples
 from headgate.learning.fitting.training import Rows, extra_trees
 from headgate.learning.forest import Forest
@@ -142,13 +143,14 @@ def _refitted(
             raise ValueError(message)
     if not len(service.logs):
         return known
-    rows = np.concatenate([training.rows, service.rows])
+    rows = without_partial_cycles(np.concatenate([training.rows, service.rows]))
     logs = np.concatenate([training.logs, service.logs])
     weights: npt.NDArray[np.float64] = np.ones(len(logs))
     weights[len(training.logs) :] = weight
+    lowest, highest = known_ranges(rows)
     return replace(
         known,
         forest=fitter(rows, logs, output, weights),
-        lowest=np.minimum(known.lowest, service.rows.min(0)),
-        highest=np.maximum(known.highest, service.rows.max(0)),
+        lowest=np.minimum(known.lowest, lowest),
+        highest=np.maximum(known.highest, highest),
     )

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from headgate.learning.calibration import Waves, blocks, outside
 from headgate.learning.features import FEATURES
+from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.quality import (
     Examples,
     Quality,
@@ -125,7 +126,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
     forests: Mapping[str, Forest]
     """By container above it, of all waves."""
     tables: Mapping[str, FeatureTable]
-    """By container above it."""
+    """By container above it, as they were learned from."""
 
     @property
     def waves(self) -> int:
@@ -198,7 +199,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
         """
         table = self.tables[container]
         waves, ages = pairs_of(self.waves, self.horizon)
-        rows = table[waves, ages]
+        lowest, highest = known_ranges(table[waves, ages])
         logs = log_ratio(self.bounded.errors, self.bounded.bound)
         residuals = logs - (self.bounded.scores[container] + adjustment)
         near = residuals[waves[ages <= _RESIDUAL_AGES], ages[ages <= _RESIDUAL_AGES]]
@@ -208,8 +209,8 @@ class TrainedOutput(Struct, frozen=True, eq=False):
         followed = at_runs if len(at_runs) >= _FEWEST_RUNS else near
         return ContainerModel(
             forest=self.forests[container],
-            lowest=rows.min(0),
-            highest=rows.max(0),
+            lowest=lowest,
+            highest=highest,
             levels=levels,
             adjustment=adjustment,
             residuals=Residuals(
@@ -261,9 +262,13 @@ def train_on(pairs: OutputPairs, target: Target, fitter: Fitter) -> TrainedOutpu
     logs = log_ratio(known, target.bound)
     forests, scores, risks = {}, {}, {}
     waves, ages = pairs_of(len(known), known.shape[1] - 1)
+    tables = {
+        container: _without_partial_cycles(table, waves, ages)
+        for container, table in pairs.tables.items()
+    }
     where = waves[ages <= RISK_AGES], ages[ages <= RISK_AGES]
     violated = ~(known[where] <= target.bound)
-    for container, table in pairs.tables.items():
+    for container, table in tables.items():
         forest, found = _scored(table, logs, target.output, fitter)
         forests[container] = replace(forest, features=pairs.features[container])
         scores[container] = found
@@ -273,8 +278,19 @@ def train_on(pairs: OutputPairs, target: Target, fitter: Fitter) -> TrainedOutpu
         Bounded(known, target.bound, scores),
         Bounded(known, target.bound, risks),
         forests,
-        dict(pairs.tables),
+        tables,
     )
+
+
+def _without_partial_cycles(table: FeatureTable, waves: Waves, ages: Waves) -> FeatureTable:
+    """Return a table whose pairs say nothing of what of the clock they have not seen whole."""
+    rows = table[waves, ages]
+    found = without_partial_cycles(rows)
+    if found is rows:
+        return table
+    known = table.copy()
+    known[waves, ages] = found
+    return known
 
 
 def _scored(table: FeatureTable, logs: Table, output: str, fitter: Fitter) -> tuple[Forest, Table]:
