@@ -164,6 +164,24 @@ def test_a_jump_of_the_quantile_is_a_change() -> None:
     assert found.labels == ()
 
 
+def test_errors_as_small_as_training_tells_them_are_never_above_what_was_predicted() -> None:
+    """Where all but nothing changes, predictions are as low as they go and some residuals too."""
+    low = Residuals(upper=-0.2, spread=0.05)
+    small, smaller = Label(-0.3, math.exp(-0.2)), Label(-0.3, 0.01)
+    assert small.above(low) == pytest.approx(0.3)
+    assert smaller.above(low) == 0.0
+    assert Label(0.2, 0.01).above(low) == pytest.approx(-0.25)
+    feedback = Feedback()
+    for _ in range(100):
+        feedback, relearn = feedback.after_run(smaller, low, Choice.RUN, AUDIT)
+        assert relearn is None
+    assert (feedback.shift, feedback.changes) == (0.0, 0)
+    learned = relearning()
+    for _ in range(RELEARNING_WAVES):
+        learned = learned.after_synchronous([smaller], low)
+    assert learned.shift == 0.0
+
+
 def test_fewer_than_eight_labels_show_no_change() -> None:
     few = ran(Feedback(), *[label(2.0)] * 7)
     assert few.after_run(label(2.0), TRAINED, Choice.RUN, AUDIT)[1] is not None

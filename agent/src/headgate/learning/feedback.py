@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from headgate.learning.audits import AuditedRate
-from headgate.learning.predictor import FOLLOWED, Residuals, log_ratio
+from headgate.learning.predictor import FOLLOWED, WIDEST, Residuals, log_ratio
 
 RELEARNING_WAVES: Final = 48
 """Synchronous waves after a change: two days of hours. Twice as many did no better."""
@@ -41,6 +41,8 @@ _AUDITS = 6
 _BAD_AUDITS = 2
 _UNLIKE = 24
 """Runs in a row of which nothing could be predicted."""
+_HARMLESS = math.exp(-WIDEST)
+"""ε / bound up to which errors are alike."""
 _FARTHEST = 3.0
 """Largest shift, in ln ε: a twentyfold error."""
 
@@ -88,6 +90,16 @@ class Label(Struct, frozen=True):
     def residual(self) -> float:
         """Return measured minus predicted ln(ε / bound)."""
         return float(log_ratio(np.array(self.ratio), 1.0)) - self.score
+
+    def above(self, residuals: Residuals) -> float:
+        """Return by how much the residual is above training's quantile.
+
+        An error so small that training tells it from no smaller one is never above it: of where
+        all but nothing changes predictions are as low as they go, and where everything runs, as
+        after a change, these are most labels. They would show one change after the other.
+        """
+        above = self.residual() - residuals.upper
+        return min(above, 0.0) if self.ratio <= _HARMLESS else above
 
 
 class Feedback(Struct, frozen=True):
@@ -155,11 +167,10 @@ class Feedback(Struct, frozen=True):
             )
         else:
             found = msgspec.structs.replace(self, rate=self.rate.unaudited(audit))
-        residual = label.residual()
+        above = label.above(residuals)
         unlike = self.unlike + 1 if label.score == math.inf else 0
         found = msgspec.structs.replace(found, unlike=unlike)
-        if math.isfinite(residual):
-            above = residual - residuals.upper
+        if math.isfinite(above):
             step = _STEP * residuals.spread * ((above > self.shift) - (1.0 - FOLLOWED))
             found = msgspec.structs.replace(
                 found,
@@ -204,7 +215,7 @@ class Feedback(Struct, frozen=True):
         if not self.synchronous:
             message = "a synchronous wave belongs to a change that is being learned; there is none"
             raise ValueError(message)
-        shown = (label.residual() - residuals.upper for label in labels)
+        shown = (label.above(residuals) for label in labels)
         learned = (*self.learned, *(above for above in shown if math.isfinite(above)))
         left = self.synchronous - 1
         if left:

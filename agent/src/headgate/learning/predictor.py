@@ -22,7 +22,7 @@ from headgate.learning.impact import Changes, OutputMetric, Values
 
 MODEL_VERSION: Final = 2
 _KIND: Final = "output model"
-_WIDEST: Final = 0.25
+WIDEST: Final = 0.25
 """Of ln(ε / bound): errors farther from the bound are alike, for what counts is the side on which
 they are. Fitted: forests of the whole logarithm saved a quarter less."""
 _MARGIN: Final = 0.1
@@ -37,7 +37,7 @@ def log_ratio(errors: npt.NDArray[np.float64], bound: float) -> npt.NDArray[np.f
     """
     with np.errstate(divide="ignore"):
         logs = np.log(np.nan_to_num(errors / bound, nan=math.inf, posinf=math.inf))
-    cut: npt.NDArray[np.float64] = np.clip(logs, -_WIDEST, _WIDEST)
+    cut: npt.NDArray[np.float64] = np.clip(logs, -WIDEST, WIDEST)
     return cut
 
 
