@@ -14,7 +14,6 @@ from secrets import randbelow
 
 import pytest
 from hypothesis import settings
-
 from tests.class_archive import ARCHIVE, OPTIONS
 
 # How long an example takes says more about the machine than about the code; pytest's own time limit

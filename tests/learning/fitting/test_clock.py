@@ -49,7 +49,8 @@ def test_of_a_cycle_that_was_not_seen_whole_nothing_is_learned(
     lowest, highest = known_ranges(found)
     assert lowest[HOUR] == pytest.approx(-1.0, abs=1e-3)
     assert highest[HOUR] == pytest.approx(1.0, abs=1e-3)
-    assert (lowest[WEEKEND], highest[WEEKEND]) == (0.0, 1.0)
+    assert lowest[WEEKEND].item() == 0.0
+    assert highest[WEEKEND].item() == 1.0
     assert highest[IMPACT] == rows[:, IMPACT].max()
 
 
