@@ -7,9 +7,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec.structs import replace
 from recorded import AREAS, GRAPH, HORIZON, MAP, few_trees, recorded
 
 from headgate.learning import MeasuredPairs, errors, features, log_ratio
+from headgate.learning.features import HOUR, WEEKEND, clocks_of
 from headgate.learning.fitting.training import (
     FOLDS,
     Target,
@@ -90,6 +92,21 @@ def test_a_models_ranges_are_those_of_all_pairs(
         beyond = rows[rows[:, at].argmax()].copy()
         beyond[at] *= np.float32(1.2)
         assert model.score(beyond) == math.inf
+
+
+def test_what_a_part_of_a_day_has_taught_holds_at_other_hours(
+    pairs: dict[str, MeasuredPairs],
+) -> None:
+    """A wave a minute, from midnight to twenty to three on a Monday; then one on a Sunday noon."""
+    minutes = pairs["map"].times[0] + 60.0 * np.arange(WAVES)
+    night = {name: replace(each, times=minutes) for name, each in pairs.items()}
+    found = train(GRAPH, night, MAP, few_trees)
+    model = found.container_model("areas", night["areas"].deciles, np.ones(WAVES, np.bool_))
+    rows = features(night["areas"], night["map"].means)[pairs_of(WAVES, HORIZON)]
+    noon = rows.copy()
+    noon[:, HOUR.start : WEEKEND.stop] = clocks_of(minutes[:1] + 6.5 * 86_400.0)
+    assert (model.scores(noon) == model.scores(rows)).all()
+    assert np.isfinite(model.scores(noon)).all()
 
 
 def test_residuals_are_those_of_runs_where_there_are_enough(
