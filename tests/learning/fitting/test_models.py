@@ -21,7 +21,7 @@ from headgate.learning import (
     fit,
 )
 from headgate.learning.calibration import calibration_of, upper_rate
-from headgate.learning.fitting.models import _alone, _Found, _together, words_of
+from headgate.learning.fitting.models import _alone, _calibrated, _Found, _together, words_of
 from headgate.learning.fitting.training import TrainedOutput
 from headgate.learning.pairs import Table
 from headgate.learning.simulation import Bounded, ClosedLoop, Graph, Step
@@ -161,7 +161,7 @@ def test_what_predicts_nothing_makes_no_model(pairs: dict[str, MeasuredPairs]) -
     """A forest of one leaf skips either everything or nothing."""
     found = fit(GRAPH, pairs, [msgspec.structs.replace(MAP, bound=3.0)], stump)
     assert found.models == {}
-    assert "95.0%" in found.report.outputs[0].words
+    assert "no threshold skips anything" in found.report.outputs[0].words
     assert found.report.saved == 0.0
 
 
@@ -228,3 +228,15 @@ def test_a_calibration_is_a_sentence_that_names_the_cure() -> None:
     few = Calibration(None, 40, 0, 40.0, 0.07, 0.0, 19)
     assert words_of(few, 0.95).endswith("about 19 more waves are missing")
     assert words_of(Calibration(None, 0, 0, 0.0, 1.0, 0.0), 0.95).endswith("raise the bound")
+
+
+def test_no_skip_passes_that_is_more_likely_wrong_than_right() -> None:
+    """Half of the waves are violated at every age, and the allowance would pay for all of them."""
+    errors = np.full((WAVES, HORIZON + 1), 0.5)
+    errors[::2] = 2.0
+    risks = np.where(errors > 1.0, 0.9, 0.4)
+    risked = Bounded(errors, 1.0, {"input": risks})
+    target = Target("output", ErrorMetric.RELATIVE, 1.0, confidence=0.2)
+    graph = Graph([Step("step", ("input",), ("output",))])
+    trained = TrainedOutput(target, risked, risked, {}, {})
+    assert 0.4 <= _calibrated(graph, trained).threshold <= 0.5

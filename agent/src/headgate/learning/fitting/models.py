@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headgate.learning.calibration import SURE, Calibration, calibrate, calibration_of, candidates
 from headgate.learning.fitting.quality import Quality
+from headgate.learning.fitting.risk import MOST_RISK
 from headgate.learning.fitting.training import (
     Fitter,
     OutputPairs,
@@ -189,7 +190,8 @@ def _too_few(targets: Sequence[Target], waves: int, missing: int) -> FitReport:
 
 
 def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
-    tried = tuple(candidates(np.stack(list(trained.risked.scores.values()))))
+    risks = candidates(np.stack(list(trained.risked.scores.values())))
+    tried = tuple(risk for risk in risks if risk <= MOST_RISK)
     found = calibrate(partial(_alone, graph, trained), tried, trained.target.confidence)
     if found.threshold is None:
         return _Found(found, tried, -math.inf)

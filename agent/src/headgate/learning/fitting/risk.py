@@ -21,6 +21,9 @@ from headgate.learning.simulation import Flags
 RISK_AGES: Final = 8
 """Waves up to which pairs say what a prediction risks: the ages at which most are decided on.
 Fitted; four do as well, all up to a day save a fiftieth less."""
+MOST_RISK: Final = 0.5
+"""At which a skip passes, however many violations are allowed: one that is more likely wrong than
+right is no skip of what does not matter, though the allowance might pay for it."""
 _ORDER: Final = 1e-4
 """Of a score that is added to its risk, so that scores of one risk keep their order."""
 
