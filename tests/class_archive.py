@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 ARCHIVE = Path(__file__).parent.parent / ".cache" / "spark.jsa"
-OPTIONS = "-Xlog:disable -XX:+UseSerialGC -XX:SharedArchiveFile={}"
+OPTIONS = '-Xlog:disable -XX:+UseSerialGC -XX:SharedArchiveFile="{}"'
 """Without the log: an archive that does not fit is no news to a step that prints. The collector is
 that of the examples, which starts in less time on two cores than the default."""
 
@@ -57,11 +57,14 @@ def main() -> None:
     ARCHIVE.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ARCHIVE.parent) as name:
         written = Path(name) / ARCHIVE.name
-        options = f"-Xlog:disable -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={written}"
+        options = f'-Xlog:disable -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="{written}"'
         environment = {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
         program = [sys.executable, __file__, name]
         subprocess.run(program, check=True, env={**os.environ, **environment})
-        written.rename(ARCHIVE)
+        if written.exists():
+            written.rename(ARCHIVE)
+        else:
+            print("this Java writes no archive of classes; Spark starts without", file=sys.stderr)
 
 
 if __name__ == "__main__":

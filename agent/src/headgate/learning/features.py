@@ -28,6 +28,8 @@ from headgate.learning.impact import (
 
 Row = npt.NDArray[np.float32]
 """Features of one container, shape (k,), as models take them."""
+Rows = npt.NDArray[np.float32]
+"""Those of many, shape (..., k)."""
 
 LEVELS: Final = 9
 """Deciles of the values of a container in training."""

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from headgate.learning.features import HOUR, WEEKEND, Row
+from headgate.learning.features import HOUR, WEEKEND, Row, Rows
 
 _CYCLES: Final = ((HOUR, -1.0, 1.0), (WEEKEND, 0.0, 1.0))
 """Columns of the clock with the smallest and the largest that each of them takes."""
 _MISSING = 0.1
 """Of a cycle's range, that may be missing at either end: waves need not hit noon."""
 
-Rows = npt.NDArray[np.float32]
-
 
 def without_partial_cycles(rows: Rows) -> Rows:
     """Return rows, shape (..., k), with 0 for what the clock says of a cycle not seen whole."""
-    lowest, highest = ranges(rows)
+    lowest, highest = _ranges(rows)
     found = rows
     for columns, low, high in _CYCLES:
         missing = _MISSING * (high - low)
@@ -33,15 +28,18 @@ def without_partial_cycles(rows: Rows) -> Rows:
     return found
 
 
-def ranges(rows: Rows) -> tuple[Row, Row]:
+def _ranges(rows: Rows) -> tuple[Row, Row]:
     """Return the smallest and the largest of each column, shape (k,) each, of rows (..., k)."""
     flat = rows.reshape(-1, rows.shape[-1])
     return flat.min(0), flat.max(0)
 
 
 def known_ranges(rows: Rows) -> tuple[Row, Row]:
-    """Return ``ranges``, and the whole cycle where rows say nothing of the clock."""
-    lowest, highest = ranges(rows)
+    """Return the smallest and the largest of each column, shape (k,) each, of rows (..., k).
+
+    Where rows say nothing of the clock it is the whole cycle.
+    """
+    lowest, highest = _ranges(rows)
     for columns, low, high in _CYCLES:
         if (lowest[columns] == highest[columns]).all():
             lowest[columns], highest[columns] = low, high

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.learning.features import FEATURES
+from headgate.learning.features import FEATURES, Rows
 from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.quality import Examples
-from headgate.learning.fitting.training import Rows, extra_trees
+from headgate.learning.fitting.training import extra_trees
 from headgate.learning.forest import Forest
 from headgate.learning.impact import Values
 from headgate.learning.predictor import ContainerModel, Model

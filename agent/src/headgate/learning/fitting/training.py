@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.learning.calibration import Waves, blocks, outside
-from headgate.learning.features import FEATURES
+from headgate.learning.features import FEATURES, Rows
 from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.quality import (
     Examples,
@@ -58,7 +57,6 @@ _SMALLEST_SPREAD = 1e-6
 _ROUNDING = 1e-9
 """Of a share times a count that is meant to be whole."""
 
-Rows = npt.NDArray[np.float32]
 Fitter = Callable[[Rows, Values, str], Forest]
 """From rows (n, k) and ln(ε / bound) (n,) of an output to a forest with its name as the label."""
 
