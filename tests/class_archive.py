@@ -60,7 +60,7 @@ def main() -> None:
         options = f'-Xlog:disable -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="{written}"'
         environment = {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
         program = [sys.executable, __file__, name]
-        subprocess.run(program, check=True, env={**os.environ, **environment})
+        subprocess.run(program, check=False, env={**os.environ, **environment})
         if written.exists():
             written.rename(ARCHIVE)
         else:
