@@ -79,6 +79,25 @@ def test_audits_and_what_runs_show_move_an_engine_as_they_move_the_tables(
         )
 
 
+def test_a_day_of_values_that_cannot_be_read_is_no_change_of_the_world() -> None:
+    truth = AllWaves(1, WAVES)
+    world = Lived(truth, settings(), check=unchecked)
+    world.use(fitted(truth, 0.0)[1])
+    rested = [world.pass_wave() != set(READS) for _ in range(20)]
+    assert any(rested)
+    for wave in range(30):
+        for container, by in (("sensors", None), ("areas", "combine"), ("peaks", "spot")):
+            world.tester.write(container, {b"damaged": {b"f:x": b"%d, or so" % wave}}, by=by)
+        assert world.pass_wave() == set(READS)
+    report = world.policy("draw").report()
+    assert report is not None
+    assert "nothing was predicted, as `areas` is not known" in report.words
+    for step, name in (("index", "level"), ("draw", "map")):
+        feedback = world.policy(step).state.outputs[name].decided.feedback
+        assert (feedback.changes, feedback.synchronous, feedback.unlike) == (0, 0, 0)
+    assert not [q for q in world.questions() if isinstance(q, Train)]
+
+
 def test_without_a_model_all_run_and_one_is_asked_for_when_there_is_enough() -> None:
     world = Lived(AllWaves(1, 40), settings(waves=10))
     trained = fitted(AllWaves(1, WAVES), 0.0)[1]

@@ -18,7 +18,8 @@ class Judged(Struct, frozen=True):
 
     wave: int
     score: float
-    """Predicted violation of a skip; infinity where nobody knows."""
+    """Predicted violation of a skip; infinity where the container is unlike all that was learned
+    from, NaN where its impact is not known."""
     container: str
     """From which."""
     choice: Choice
@@ -81,7 +82,7 @@ class Decider:
             wave: its number.
             scores: predicted violations, by container; there is one at least.
         """
-        container = max(scores, key=scores.__getitem__)
+        container = max(scores, key=lambda each: (not scores[each] < math.inf, scores[each]))
         draw = audit_draw(self._dataflow, wave)
         choice = self.state.feedback.choice(self._calibrated, scores[container], draw, self._audit)
         self.state.judged = Judged(wave, scores[container], container, choice)

@@ -78,7 +78,8 @@ class Label(Struct, frozen=True):
     """What a run has shown of the skip that it was instead of."""
 
     score: float
-    """Predicted ln(ε / bound); infinity where there was no prediction."""
+    """Predicted ln(ε / bound); infinity where its wave was unlike all of training, NaN where nobody
+    knows what it was like."""
     ratio: float
     """Measured ε / bound; violated above 1, and where it is NaN."""
 

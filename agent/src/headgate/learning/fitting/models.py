@@ -304,7 +304,10 @@ def words_of(calibration: Calibration, confidence: float) -> str:
     if calibration.threshold is not None:
         return f"{confidence:.1%} kept with {calibration.saved:.0%} of the runs skipped; {seen}"
     if not calibration.waves:
-        return "no threshold skips anything; raise the bound"
+        return (
+            "no threshold skips anything that is more likely right than wrong; train for longer or "
+            "raise the bound"
+        )
     if calibration.missing is None:
         return (
             f"no threshold keeps {confidence:.1%}: {seen}; more waves do not help, raise the bound "

@@ -104,9 +104,9 @@ class ContainersAbove:
         self._impacts.give_up(reason)
 
     def unknown(self, container: str, wave: Wave, version: int) -> str:
-        """Return why a user's metric says nothing of a container; empty where it is not asked."""
+        """Return why a container of which ``rows`` gives nothing has none."""
         if not self._own(container):
-            return ""
+            return "not all of its values are"
         return self._impacts.failure(self.probe(container), (float(wave.number), float(version)))
 
     @property

@@ -296,7 +296,7 @@ class BoundedOutput:
         if not known:
             return _wanted(f"nothing in front of `{self.name}` is known to its model")
         rows = self.above.rows(known, inputs, wave, version, self.state.shown)
-        scores = {c: math.inf if row is None else model.score(c, row) for c, row in rows.items()}
+        scores = {c: math.nan if row is None else model.score(c, row) for c, row in rows.items()}
         judged = decider.judge(wave.number, scores)
         container, choice = judged.container, judged.choice
         adjustment = model.containers[container].adjustment
@@ -306,7 +306,7 @@ class BoundedOutput:
         data: dict[str, float | str | None] = {
             "output": self.name,
             "container": container,
-            "predicted": predicted,
+            "predicted": None if math.isnan(predicted) else predicted,
             "threshold": threshold,
             "model": self.state.model,
             "age": float(age),
@@ -315,8 +315,8 @@ class BoundedOutput:
         if choice is Choice.SYNCHRONOUS:
             left = self.state.decided.feedback.synchronous
             return _wanted(f"`{self.name}` is learned anew: {left} more waves", data)
-        why = self.above.unknown(container, wave, version) if self._row is None else ""
-        if why:
+        if self._row is None:
+            why = self.above.unknown(container, wave, version)
             return _wanted(f"the impact of `{container}` is not known: {why}", data)
         if judged.score == math.inf:
             return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
