@@ -125,7 +125,7 @@ def reported(ran, causes, learning):
     road.dataflows.close()
     road.dataflows = Standing()  # type: ignore[assignment]
     road.learning = learning
-    road._report(SeenWave("now", frozenset(ran), {"areas": 0.1}, frozenset()), causes, 1.0)
+    road._report(SeenWave("now", frozenset(ran), {"areas": 0.1}, frozenset(), 1.0), causes)
     return heard.said
 
 
@@ -154,8 +154,8 @@ def test_before_the_training_waves_have_no_reasons():
     assert reported(every, every, None) == ["now: every step ran; 1.0 s"]
 
 
-def seen(ran, congestion, made):
-    return SeenWave("now", frozenset(ran), {"congestion": congestion}, frozenset(made))
+def seen(ran, congestion, made, seconds):
+    return SeenWave("now", frozenset(ran), {"congestion": congestion}, frozenset(made), seconds)
 
 
 def test_runs_skips_and_violations_are_counted_by_step_and_output():
@@ -164,15 +164,17 @@ def test_runs_skips_and_violations_are_counted_by_step_and_output():
         ("congestion",),
         0.2,
         [
-            seen({"split", "congestion"}, 0.0, {"congestion"}),
-            seen({"split"}, 0.1, ()),
-            seen({"split"}, 0.2, ()),
-            seen({"split"}, 0.3, ()),
+            seen({"split", "congestion"}, 0.0, {"congestion"}, 4.0),
+            seen({"split"}, 0.1, (), 1.0),
+            seen({"split"}, 0.2, (), 1.0),
+            seen({"split"}, 0.3, (), 2.0),
         ],
         {"congestion": {"audits": 2, "audited_rate": 0.5, "rate_from": 0.1, "rate_to": 0.9}},
         TrainingReport(("congestion",), 4, models={"congestion": "0123"}),
+        (4.0, 5.0),
     )
     result = found.summary()
+    assert (result["wave_seconds_synchronous"], result["wave_seconds"]) == (4.5, 2.0)
     assert {name: step["runs"] for name, step in result["steps"].items()} == {
         "split": 4,
         "congestion": 1,

@@ -108,7 +108,13 @@ def linear_road(
         if keep:
             narrator.say(f"kept: {services.folder}")
     found = Found(
-        tuple(road.steps), tuple(road.outputs), error / 100, serving, _audits(stands), learning
+        tuple(road.steps),
+        tuple(road.outputs),
+        error / 100,
+        serving,
+        _audits(stands),
+        learning,
+        road.synchronous,
     )
     if as_json:
         typer.echo(json.dumps(found.summary() | {"apart": road.apart}, indent=1))
@@ -143,6 +149,8 @@ class SeenWave(Struct, frozen=True):
     """By bounded output, ε against the synchronous dataflow, 0 to 1."""
     made: frozenset[str]
     """The bounded outputs whose step has run."""
+    seconds: float = 0.0
+    """From its first row until it had settled."""
 
 
 class Found(Struct, frozen=True):
@@ -156,6 +164,8 @@ class Found(Struct, frozen=True):
     audits: Mapping[str, dict[str, Any]]
     """By output, what its trigger reports of audits."""
     learning: TrainingReport
+    synchronous: Sequence[float] = ()
+    """Seconds of each wave of the training, in which every step ran."""
 
     def runs(self, step: str) -> int:
         """Return in how many waves a step has run."""
@@ -169,11 +179,23 @@ class Found(Struct, frozen=True):
         """Return in how many waves an output was out of its bound."""
         return sum(wave.errors[output] > self.bound for wave in self.waves)
 
+    @property
+    def seconds(self) -> float:
+        """Of a wave with what was learned, on average."""
+        return _mean([wave.seconds for wave in self.waves])
+
+    @property
+    def seconds_synchronous(self) -> float:
+        """Of a wave in which every step ran, on average."""
+        return _mean(self.synchronous)
+
     def summary(self) -> dict[str, Any]:
         """Return all figures for programs."""
         count = len(self.waves)
         return {
             "waves": count,
+            "wave_seconds_synchronous": self.seconds_synchronous,
+            "wave_seconds": self.seconds,
             "steps": {
                 step: {"runs_synchronous": count, "runs": self.runs(step)} for step in self.steps
             },
@@ -205,6 +227,7 @@ class _Road:
         outputs: the bounded ones.
         dataflows: the agent's; whoever made this closes it.
         learning: the training; None before it.
+        synchronous: seconds of each wave of the training.
         apart: the largest ε of an output that was made in a wave: Spark against the formulas.
     """
 
@@ -232,6 +255,7 @@ class _Road:
         self.outputs = list(tree["learned"]["outputs"])
         self.dataflows = AgentDataflows(services.api)
         self.apart = 0.0
+        self.synchronous: list[float] = []
 
     def begin(self, directory: Path, waves: int) -> TrainingReport:
         """Submit the dataflow, send the waves in which every step runs, and train on them.
@@ -246,7 +270,7 @@ class _Road:
         self.dataflows.submit(self._text, directory, "learned.yaml")
         say("Spark: starting a session")
         self.dataflows.wait_warm([self.name])
-        self.send(waves + _FILLING)
+        self.synchronous = [wave.seconds for wave in self.send(waves + _FILLING)[_FILLING:]]
         say(f"training on {waves} waves")
         self.learning = report = self.dataflows.train(self.name, waves)
         for line in training_words(self.name, report):
@@ -278,12 +302,13 @@ class _Road:
             self._sent = at + 1
             self._narrator.done(self._sent)
             ran = {run.action: run.cause for run in runs}
-            seen = self._seen(at, minute, frozenset(ran))
-            self._report(seen, ran, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            seen = self._seen(at, minute, frozenset(ran), seconds)
+            self._report(seen, ran)
             found.append(seen)
         return found
 
-    def _seen(self, at: int, minute: Minute, ran: frozenset[str]) -> SeenWave:
+    def _seen(self, at: int, minute: Minute, ran: frozenset[str], seconds: float) -> SeenWave:
         errors, made = {}, set()
         for output, waves in self._expected.items():
             writer = next(a for a in self._spec.actions if output in a.writes)
@@ -291,7 +316,8 @@ class _Road:
             if writer.name in ran:
                 made.add(output)
                 self.apart = max(self.apart, errors[output])
-        return SeenWave(f"{time_of(minute):%A %H:%M}", ran, errors, frozenset(made))
+        label = f"{time_of(minute):%A %H:%M}"
+        return SeenWave(label, ran, errors, frozenset(made), seconds)
 
     def _shown(self, output: str) -> Cells:
         watched = next(w for w in self._spec.containers if w.id == output)
@@ -302,16 +328,16 @@ class _Road:
             for name, value in cells.items()
         }
 
-    def _report(self, seen: SeenWave, causes: Mapping[str, str], seconds: float) -> None:
+    def _report(self, seen: SeenWave, causes: Mapping[str, str]) -> None:
         left = [step for step in self.steps if step not in seen.ran]
         say = self._narrator.say
         if not left:
-            say(f"{seen.label}: every step ran; {seconds:.1f} s")
+            say(f"{seen.label}: every step ran; {seen.seconds:.1f} s")
         else:
             off = ", ".join(f"{output} {error:.1%}" for output, error in seen.errors.items())
             say(
                 f"{seen.label}: ran {', '.join(s for s in self.steps if s in seen.ran)}; left out "
-                f"{', '.join(left)}; off by: {off}; {seconds:.1f} s"
+                f"{', '.join(left)}; off by: {off}; {seen.seconds:.1f} s"
             )
         if self.learning is None:
             return
@@ -400,6 +426,10 @@ def _print(console: Console, found: Found, apart: float, confidence: float) -> N
             f"ε = Σ|x−x′| / Σmax(|x|, |x′|) of what is shown after a wave, against what is shown "
             f"if every step runs; a violation is above {found.bound:.0%}, as {100 - confidence:g} "
             "% of the waves may be. Audits are skips that ran all the same."
+        )
+        console.print(
+            f"A wave in which every step ran took {found.seconds_synchronous:.1f} s, one with what "
+            f"was learned {found.seconds:.1f} s, on average."
         )
     console.print(
         f"Outputs that were made in their wave differ from the formulas by {apart:.1g} at most."
