@@ -62,8 +62,9 @@ bench-aqhi: setup
 	$(BIN)/headgate demo evaluation $(ARGS)
 
 # The second paper's evaluation with learned triggers, over tables of all waves; ARGS=--only AQHI.
-# Writes build/bench-learned.html.
+# Writes build/bench-learned.html. Before it, an engine has to decide as those tables say.
 bench-learned: setup
+	$(BIN)/python tests/bench/learned/engine_replay.py
 	$(BIN)/python tests/bench/learned/run.py $(ARGS)
 
 # Learned triggers on recorded years, where they are: ARGS=--data FOLDER.

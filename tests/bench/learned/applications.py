@@ -29,6 +29,8 @@ from linear_road.traffic import generate as traffic
 
 HORIZON: Final = 24
 """H, in waves."""
+AUDIT: Final = 0.05
+"""Share of the skips that are audited."""
 
 
 class Application(Struct, frozen=True):
