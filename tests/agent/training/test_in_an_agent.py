@@ -188,7 +188,7 @@ def test_a_dataflow_with_a_short_recording_learns_from_pairs_of_another(
 @pytest.fixture
 def refitted(tmp_path: Path) -> Iterator[Served]:
     """Yield a world whose models are fitted anew after every 10 waves, and that audits often."""
-    made = Served(tmp_path, SOURCE.replace("0.01%", "40%") + "  refit: 10\n")
+    made = Served(tmp_path, SOURCE.replace("0.01%", "40%") + "  refit: 40\n")
     yield made
     for adviser in made.advisers:
         adviser.close()

@@ -1,4 +1,4 @@
-"""A step in service for years: by a threshold that stays, with audits, and fitted anew as well."""
+"""Outputs in service: by a threshold that stays, by audits and feedback, and fitted anew too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from applications import HORIZON
-from evaluation import AUDIT
+from applications import AUDIT, HORIZON
 from msgspec import Struct
 
 from headgate.learning import (
@@ -20,6 +19,7 @@ from headgate.learning import (
     Deciders,
     Forest,
     Graph,
+    LearnedSettings,
     Model,
     StagePolicy,
     Values,
@@ -29,13 +29,16 @@ from headgate.learning import (
     stages,
 )
 from headgate.learning.fitting.refit import LabelledRows, refit, service_pairs
+from headgate.learning.triggers.renewal import Renewal, RenewalState
 
-FORTNIGHT: Final = 14 * 24
-"""Waves between two fits."""
 MOST_PAIRS: Final = 10_000
 """That a forest is fitted to: pairs of a year of hours are sampled."""
 _MOST_ANEW = 3000
 """Pairs of training, and labels of service, that a forest is fitted to anew."""
+_RENEWAL = Renewal(LearnedSettings({}).refit, 0, LearnedSettings({}).waves, HORIZON)
+"""That of a dataflow whose file says nothing of it."""
+_TRAINED = 1
+"""The number of the wave 0 of service, as a schedule counts: in it the model is there."""
 _WAVES_AT_ONCE = 6
 """Of prediction: most outputs are made as soon, and several rows take no longer than one."""
 
@@ -64,16 +67,14 @@ class Served(Struct, frozen=True, eq=False):
     """Of processor time, of all fits in service."""
 
 
-class ServedStep(Struct, frozen=True, eq=False):
-    """What is known of a step on synchronous input, over the waves of service."""
+class ServedOutput(Struct, frozen=True, eq=False):
+    """What is known of an output over the waves of service."""
 
-    graph: Graph
-    output: str
     errors: Table
     """ε by wave and age, shape (w, H+1)."""
     bound: float
     tables: Mapping[str, Rows]
-    """Features by container that it reads, shape (w, H+1, k)."""
+    """Features by container above it, shape (w, H+1, k)."""
 
     @property
     def waves(self) -> int:
@@ -82,17 +83,17 @@ class ServedStep(Struct, frozen=True, eq=False):
 
 
 class Scores:
-    """What a model says of a step's waves and ages, predicted as it is asked for.
+    """What a model says of an output's waves and ages, predicted as it is asked for.
 
     Args:
-        step: what is known of it.
+        output: what is known of it.
         model: that predicts.
     """
 
-    def __init__(self, step: ServedStep, model: Model) -> None:
-        self._step = step
+    def __init__(self, output: ServedOutput, model: Model) -> None:
+        self._output = output
         self._model = model
-        self.tables = {name: np.full(step.errors.shape, math.nan) for name in step.tables}
+        self.tables = {name: np.full(output.errors.shape, math.nan) for name in output.tables}
 
     def replace(self, model: Model) -> None:
         """Predict by another model; what was predicted is of no use to it."""
@@ -100,18 +101,19 @@ class Scores:
         for scores in self.tables.values():
             scores[:] = math.nan
 
-    def ask(self, wave: int, age: int) -> None:
+    def ask(self, containers: Sequence[str], wave: int, age: int) -> None:
         """Fill in the scores of a wave and of the next ones, of one version of the output."""
-        ahead = np.arange(min(_WAVES_AT_ONCE, self._step.waves - wave, HORIZON + 1 - age))
+        ahead = np.arange(min(_WAVES_AT_ONCE, self._output.waves - wave, HORIZON + 1 - age))
         where = wave + ahead, age + ahead
-        for name, scores in self.tables.items():
+        for name in containers:
+            scores = self.tables[name]
             if math.isnan(scores[wave, age]):
-                rows = self._step.tables[name][where]
+                rows = self._output.tables[name][where]
                 scores[where] = self._model.containers[name].scores(rows)
 
 
 class ThresholdService:
-    """Decides by a threshold that stays: a ``StagePolicy``.
+    """Decides on one output by a threshold that stays: a ``StagePolicy``.
 
     Args:
         scores: by which.
@@ -124,7 +126,7 @@ class ThresholdService:
 
     def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
         """See ``StagePolicy``."""
-        self._scores.ask(wave, age)
+        self._scores.ask(containers, wave, age)
         tables = self._scores.tables
         return any(not tables[name][wave, age] <= self._threshold for name in containers)
 
@@ -140,24 +142,40 @@ class AuditedService:
 
     Args:
         name: of the dataflow, by which audits are drawn.
-        step: what is known of it.
-        scores: by which.
-        model: that they are of.
+        outputs: what is known of them; one without a model is made in every wave.
+        models: by output.
+        audit: share of the skips that run all the same.
     """
 
-    def __init__(self, name: str, step: ServedStep, scores: Scores, model: Model) -> None:
+    def __init__(
+        self,
+        name: str,
+        outputs: Mapping[str, ServedOutput],
+        models: Mapping[str, Model],
+        audit: float = AUDIT,
+    ) -> None:
         self.counts = dict.fromkeys(Choice, 0)
         self.changes = 0
         self.fits = 0
         self.fit_seconds = 0.0
         self._name = name
-        self._step = step
-        self._scores = scores
-        self._deciders = self._decided_by(model)
+        self._audit = audit
+        self._outputs = outputs
+        self._scores = {output: Scores(outputs[output], model) for output, model in models.items()}
+        self._bounded = {
+            output: Bounded(
+                known.errors,
+                known.bound,
+                self._scores[output].tables if output in self._scores else {},
+            )
+            for output, known in outputs.items()
+        }
+        self._deciders = Deciders(name, self._bounded, models, audit)
 
     def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
         """See ``StagePolicy``."""
-        self._scores.ask(wave, age)
+        if output in self._scores:
+            self._scores[output].ask(containers, wave, age)
         return self._deciders.wants(output, containers, wave, age)
 
     def made(self, output: str, wave: int, age: int) -> None:
@@ -169,92 +187,114 @@ class AuditedService:
     def wave_over(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
         self._deciders.wave_over(output, wave, age)
-        judged = self._deciders.deciders[output].state.judged
-        if judged is not None and judged.wave == wave:
+        decider = self._deciders.deciders.get(output)
+        judged = None if decider is None else decider.judged_in(wave)
+        if judged is not None:
             self.counts[judged.choice] += 1
+
+    def relearns(self, output: str) -> bool:
+        """Return whether an output is made in every wave as a change is being learned."""
+        return bool(self._deciders.deciders[output].state.feedback.synchronous)
 
     def decide_by(self, model: Model) -> None:
         """Go on with another model; feedback on the one before is of no use to it."""
-        self._deciders = self._decided_by(model)
-
-    def _decided_by(self, model: Model) -> Deciders:
-        bounded = Bounded(self._step.errors, self._step.bound, self._scores.tables)
-        output = self._step.output
-        return Deciders(self._name, {output: bounded}, {output: model}, AUDIT)
+        output = model.output
+        self._scores[output].replace(model)
+        anew = Deciders(self._name, {output: self._bounded[output]}, {output: model}, self._audit)
+        self._deciders.deciders |= anew.deciders
 
     @property
     def _found(self) -> int:
-        return self._deciders.deciders[self._step.output].state.feedback.changes
+        return sum(each.state.feedback.changes for each in self._deciders.deciders.values())
 
 
 class RefittedService(AuditedService):
-    """Is fitted anew each fortnight to pairs of waves in which the output was made.
+    """Is fitted anew to pairs of waves in which outputs were made, when a dataflow would be.
 
     Args:
         name: of the dataflow, by which audits are drawn.
-        step: what is known of it.
-        model: of training.
-        training: pairs of training, by container.
+        outputs: what is known of them.
+        models: of training, by output.
+        training: pairs of training, by output and container.
+        audit: share of the skips that run all the same.
     """
 
     def __init__(
-        self, name: str, step: ServedStep, model: Model, training: Mapping[str, LabelledRows]
+        self,
+        name: str,
+        outputs: Mapping[str, ServedOutput],
+        models: Mapping[str, Model],
+        training: Mapping[str, Mapping[str, LabelledRows]],
+        audit: float = AUDIT,
     ) -> None:
-        self._model = model
-        self._training = {name: rows.sample(_MOST_ANEW) for name, rows in training.items()}
-        self._made = np.zeros(step.waves, np.bool_)
-        self._made[0] = True
-        super().__init__(name, step, Scores(step, model), model)
+        super().__init__(name, outputs, models, audit)
+        self._models = dict(models)
+        self._training = {
+            output: {name: rows.sample(_MOST_ANEW) for name, rows in tables.items()}
+            for output, tables in training.items()
+        }
+        self._states = {output: RenewalState(trained=_TRAINED) for output in models}
+        self._made = {output: np.zeros(known.waves, np.bool_) for output, known in outputs.items()}
+        for made in self._made.values():
+            made[0] = True
 
     def wave_over(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
         super().wave_over(output, wave, age)
-        self._made[wave] = age == 0
-        if (wave + 1) % FORTNIGHT == 0:
-            self._fit(wave + 1)
+        self._made[output][wave] = age == 0
+        if output not in self._models or self.relearns(output):
+            return
+        state, number = self._states[output], wave + _TRAINED
+        if _RENEWAL.wants_refit(state, _TRAINED, number):
+            state.refit = number
+            self._fit(output, wave + 1)
 
-    def _fit(self, now: int) -> None:
+    def _fit(self, output: str, now: int) -> None:
         began = time.process_time()
-        pairs = service_pairs(self._made[:now], self._model.horizon)
+        known, model = self._outputs[output], self._models[output]
+        pairs = service_pairs(self._made[output][:now], model.horizon)
         where = pairs.waves, pairs.ages
-        logs = log_ratio(self._step.errors[where], self._step.bound)
+        logs = log_ratio(known.errors[where], known.bound)
         service = {
             name: LabelledRows(table[where], logs).sample(_MOST_ANEW)
-            for name, table in self._step.tables.items()
+            for name, table in known.tables.items()
         }
-        self._model = refit(self._model, self._training, service)
+        self._models[output] = refit(model, self._training[output], service)
         self.fits += 1
         self.fit_seconds += time.process_time() - began
-        self._scores.replace(self._model)
-        self.decide_by(self._model)
+        self.decide_by(self._models[output])
 
 
 def served(
-    name: str, step: ServedStep, model: Model, training: Mapping[str, LabelledRows]
+    name: str,
+    graph: Graph,
+    known: ServedOutput,
+    model: Model,
+    training: Mapping[str, LabelledRows],
 ) -> dict[str, Served]:
     """Return what becomes of a step in service, by policy.
 
     Args:
         name: of the dataflow, by which audits are drawn.
-        step: what is known of it.
+        graph: of the step alone.
+        known: of its output.
         model: of training.
         training: pairs of training, by container.
     """
-    scores = Scores(step, model)
+    outputs, models = {model.output: known}, {model.output: model}
     policies: dict[str, StagePolicy] = {
-        "stays": ThresholdService(scores, model.threshold),
-        "audits": AuditedService(name, step, scores, model),
-        "refit": RefittedService(name, step, model, training),
+        "stays": ThresholdService(Scores(known, model), model.threshold),
+        "audits": AuditedService(name, outputs, models),
+        "refit": RefittedService(name, outputs, models, {model.output: training}),
     }
-    oracle = closed_loop(step.errors, step.errors, step.bound, step.bound, 0, step.waves)
-    found = {policy: _served(step, each) for policy, each in policies.items()}
+    oracle = closed_loop(known.errors, known.errors, known.bound, known.bound, 0, known.waves)
+    found = {policy: _served(graph, model.output, known, each) for policy, each in policies.items()}
     return {"oracle": Served(oracle), **found}
 
 
-def _served(step: ServedStep, policy: StagePolicy) -> Served:
-    outputs = {step.output: Bounded(step.errors, step.bound, {})}
-    loops = stages(step.graph, outputs, policy, 0, step.waves)
-    loop = ClosedLoop(loops.ran[step.graph.writers[step.output]], loops.violated[step.output])
+def _served(graph: Graph, output: str, known: ServedOutput, policy: StagePolicy) -> Served:
+    loops = stages(graph, {output: Bounded(known.errors, known.bound, {})}, policy, 0, known.waves)
+    loop = ClosedLoop(loops.ran[graph.writers[output]], loops.violated[output])
     if not isinstance(policy, AuditedService):
         return Served(loop)
     return Served(

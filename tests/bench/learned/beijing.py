@@ -2,11 +2,11 @@
 
 AQHI over the record of Beijing's stations: trained on the 8,760 hours from March 2013 on, in
 service from March 2015 to February 2017. Each step is looked at on synchronous input, as in the
-paper, under a threshold that stays, with audits and feedback, and fitted anew each fortnight as
-well, to the pairs of waves in which its output was made; beside them an oracle. Then the same for
-the fire risk of a forest over the recorded summer of 2007, trained on its first half. Forests are
-fitted to samples of the pairs: 10,000 in training, 3,000 of training and of service each fortnight.
-All figures are of waves that nothing was trained or calibrated on.
+paper, under a threshold that stays, with audits and feedback, and fitted anew as well, to the pairs
+of waves in which its output was made and when a dataflow would be; beside them an oracle. Then the
+same for the fire risk of a forest over the recorded summer of 2007, trained on its first half.
+Forests are fitted to samples of the pairs: 10,000 in training, later 3,000 of training and 3,000 of
+service. All figures are of waves that nothing was trained or calibrated on.
 
     python tests/bench/learned/beijing.py [--data FOLDER] [--detectors 12] [--steps 4,5]
         [--bounds 0.05,0.1,0.2] [--only AQHI|fire]
@@ -27,7 +27,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from adaptation import Served, ServedStep, sampled_trees, served
+from adaptation import Served, ServedOutput, sampled_trees, served
 from evaluation import BOUNDS, CONFIDENCE
 from records import AIR, FIRE, Record, air_quality, fire_risk
 
@@ -83,14 +83,13 @@ def evaluate(record: Record, step: str, bound: float) -> dict[str, Any]:
         )
         for each in reads
     }
-    in_service = ServedStep(
-        graph,
-        output,
+    in_service = ServedOutput(
         errors(service[output], ErrorMetric.RELATIVE),
         bound,
         {each: features(service[each], service[output].means) for each in reads},
     )
-    policies = served(f"{record.name} {step}", in_service, fitted.models[output], training)
+    name = f"{record.name} {step}"
+    policies = served(name, graph, in_service, fitted.models[output], training)
     return found | {policy: figures_of(each, record) for policy, each in policies.items()}
 
 

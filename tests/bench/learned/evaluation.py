@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from applications import HORIZON, Application
+from adaptation import AuditedService, RefittedService, ServedOutput
+from applications import AUDIT, HORIZON, Application
 from classification import Classification, Table, classification, mean_impacts, paper_forest
 from msgspec import Struct
 from overheads import Overhead, overheads
@@ -17,11 +18,11 @@ from headgate.learning import (
     FEATURES,
     Bounded,
     ClosedLoop,
-    Deciders,
     ErrorMetric,
+    Fitted,
     Graph,
     MeasuredPairs,
-    Model,
+    StagedLoop,
     Step,
     Target,
     candidates,
@@ -30,15 +31,17 @@ from headgate.learning import (
     errors,
     features,
     fit,
+    log_ratio,
     staged_loop,
     stages,
 )
 from headgate.learning.fitting.quality import Quality, quality, simulated_runs
+from headgate.learning.fitting.refit import LabelledRows
+from headgate.learning.fitting.training import pairs_of
 from headgate.learning.pairs import FeatureTable
 
 BOUNDS: Final = (0.05, 0.1, 0.2)
 CONFIDENCE: Final = 0.95
-AUDIT: Final = 0.05
 SETTLED: Final = 100
 """Waves after which confidence is looked at, as in the paper."""
 _RELATIVE_ERROR, _UPDATES = map(FEATURES.index, ("relative_error", "updates"))
@@ -122,16 +125,42 @@ def truth_of(pairs: MeasuredPairs, first: int) -> Truth:
     return Truth(errors(pairs, ErrorMetric.RELATIVE), current)
 
 
-def scores_of(
-    model: Model, pairs: Mapping[str, MeasuredPairs], containers: Sequence[str]
-) -> dict[str, Table]:
-    """Return what a model says of all waves and ages, by container."""
-    found = {}
-    for container in containers:
-        table = features(pairs[container], pairs[model.output].means)
-        rows = table.reshape(-1, table.shape[-1])
-        found[container] = model.containers[container].scores(rows).reshape(table.shape[:2])
-    return found
+class _Known(Struct, frozen=True, eq=False):
+    """An output in all waves."""
+
+    errors: Table
+    bound: float
+    tables: Mapping[str, FeatureTable]
+    """Features by container above it."""
+
+    def served(self, training: int) -> ServedOutput:
+        """Return what is known of it in the waves after training."""
+        tables = {name: table[training:] for name, table in self.tables.items()}
+        return ServedOutput(self.errors[training:], self.bound, tables)
+
+    def trained(self, training: int) -> dict[str, LabelledRows]:
+        """Return the pairs of training, by container."""
+        where = pairs_of(training, HORIZON)
+        logs = log_ratio(self.errors[where], self.bound)
+        return {name: LabelledRows(table[where], logs) for name, table in self.tables.items()}
+
+
+def _loops_of_learned(
+    name: str, graph: Graph, known: Mapping[str, _Known], fitted: Fitted, training: int
+) -> Iterator[tuple[str, StagedLoop]]:
+    """Yield what becomes of a dataflow by its models.
+
+    Once as in service, audited and fitted anew, and once by those of training, with no audit.
+    """
+    outputs = {output: each.served(training) for output, each in known.items()}
+    rows = {output: known[output].trained(training) for output in fitted.models}
+    bounded = {output: Bounded(each.errors, each.bound, {}) for output, each in outputs.items()}
+    waves = min(each.waves for each in outputs.values())
+    for policy, service in (
+        ("learned", RefittedService(name, outputs, fitted.models, rows, AUDIT)),
+        ("learned, alone", AuditedService(name, outputs, fitted.models, 0.0)),
+    ):
+        yield policy, stages(graph, bounded, service, 0, waves)
 
 
 def _tuned(known: Table, scores: Table, bound: float, training: int) -> float:
@@ -163,7 +192,7 @@ def _single(
 ) -> _Single:
     """Return each policy's outcome for a step on synchronous input."""
     output, reads = application.singles[step]
-    training, last, known = application.training, application.waves, truth.errors
+    training, known = application.training, truth.errors
     graph = Graph([Step(step, reads, (output,))])
     began = time.process_time()
     fitted = fit(
@@ -172,19 +201,23 @@ def _single(
         [Target(output, ErrorMetric.RELATIVE, bound, CONFIDENCE)],
     )
     spent = time.process_time() - began
-    bounded, models = _bounded(known, bound, reads, fitted.models, pairs)
-    tables = [features(pairs[c], pairs[output].means) for c in reads]
-    loops = {}
-    for policy, audit in (("learned", AUDIT), ("learned, no audits", 0.0)):
-        deciders = Deciders(f"{application.name} {seed}", {output: bounded}, models, audit)
-        loop = stages(graph, {output: bounded}, deciders, training, last)
-        loops[policy] = ClosedLoop(loop.ran[step], loop.violated[output])
-    loops |= _loops_of_others(known, tables, bound, seed, training)
+    tables = {c: features(pairs[c], pairs[output].means) for c in reads}
+    name = f"{application.name} {seed}"
+    outputs = {output: _Known(known, bound, tables)}
+    loops = {
+        policy: ClosedLoop(loop.ran[step], loop.violated[output])
+        for policy, loop in _loops_of_learned(name, graph, outputs, fitted, training)
+    }
+    loops |= _loops_of_others(known, list(tables.values()), bound, seed, training)
     outcome = _outcomes(application, seed, "step", bound)
     found = None
-    if models:
-        highest = np.max(list(bounded.scores.values()), 0)
-        later = _later_quality(known, highest, models[output].threshold, bound, training)
+    model = fitted.models.get(output)
+    if model is not None:
+        scores = [
+            model.containers[c].scores(table.reshape(-1, table.shape[-1])).reshape(known.shape)
+            for c, table in tables.items()
+        ]
+        later = _later_quality(known, np.max(scores, 0), model.threshold, bound, training)
         found = StepQuality(step, bound, later)
     return _Single([outcome(step, *each, truth) for each in loops.items()], found, spent)
 
@@ -217,20 +250,6 @@ def _loops_of_others(
         yield policy, by(scores, _tuned(known, scores, bound, training))
     yield "paper", by(_of_paper(known, mean_impacts(tables), bound, training), 0.5)
     yield "oracle", by(known, bound)
-
-
-def _bounded(
-    known: Table,
-    bound: float,
-    containers: Sequence[str],
-    models: Mapping[str, Model],
-    pairs: Mapping[str, MeasuredPairs],
-) -> tuple[Bounded, Mapping[str, Model]]:
-    if not models:
-        never = dict.fromkeys(containers, np.full(known.shape, math.inf))
-        return Bounded(known, bound, never), {}
-    (model,) = models.values()
-    return Bounded(known, bound, scores_of(model, pairs, containers)), models
 
 
 def _outcomes(
@@ -275,26 +294,19 @@ def _whole(
     spent = time.process_time() - began
     known = {output: truths[output].errors for output in application.bounded}
     outputs = {
-        output: _bounded(
-            known[output],
+        output: _Known(
+            by_age,
             bound,
-            graph.above(output),
-            {output: fitted.models[output]} if output in fitted.models else {},
-            pairs,
-        )[0]
-        for output in application.bounded
+            {c: features(pairs[c], pairs[output].means) for c in graph.above(output)},
+        )
+        for output, by_age in known.items()
     }
     perfect = {
         o: Bounded(known[o], bound, dict.fromkeys(graph.above(o), known[o]))
         for o in application.bounded
     }
     name = f"{application.name} {seed}"
-    loops = {
-        policy: stages(
-            graph, outputs, Deciders(name, outputs, fitted.models, audit), training, last
-        )
-        for policy, audit in (("learned", AUDIT), ("learned, no audits", 0.0))
-    }
+    loops = dict(_loops_of_learned(name, graph, outputs, fitted, training))
     loops["oracle"] = staged_loop(
         graph, perfect, dict.fromkeys(application.bounded, bound), training, last
     )

@@ -21,6 +21,8 @@ from headgate.learning.triggers.outputs import OutputState
 from headgate.learning.triggers.renewal import Renewal, RenewalState
 
 EVERY = 8
+"""Waves until the first fit, and the next of these worlds, whose models are there from wave 0."""
+SCHEDULE = 4 * EVERY
 
 
 def unchecked(_: Engine) -> None:
@@ -48,7 +50,7 @@ def lived(truth: AllWaves, asked: LearnedSettings) -> Lived:
 
 @pytest.fixture
 def world(truth: AllWaves, models: dict[str, bytes]) -> Lived:
-    made = lived(truth, replace(settings(), refit=EVERY))
+    made = lived(truth, replace(settings(), refit=SCHEDULE))
     made.use(models)
     return made
 
@@ -173,13 +175,22 @@ def test_never_is_never_and_nothing_is_fitted_without_a_model(
 
 
 def test_a_schedule_is_a_function_of_what_is_saved() -> None:
-    plan = Renewal(refit=10, retrain=0, waves=5, horizon=3)
+    plan = Renewal(refit=40, retrain=0, waves=5, horizon=3)
     assert not plan.wants_refit(RenewalState(), 7, 16)
     assert plan.wants_refit(RenewalState(), 7, 17)
-    assert not plan.wants_refit(RenewalState(refit=9), 7, 18)
-    assert plan.wants_refit(RenewalState(refit=9), 7, 19)
     assert not plan.wants_refit(RenewalState(asked=17), 7, 19)
     assert plan.wants_refit(RenewalState(asked=17), 7, 20)
+
+
+def test_each_fit_has_twice_the_waves_of_service_of_the_one_before_until_the_interval() -> None:
+    plan = Renewal(refit=40, retrain=0, waves=5, horizon=3)
+    state, begun, fits = RenewalState(trained=7), 7, []
+    for wave in range(8, 200):
+        if plan.wants_refit(state, begun, wave):
+            fits.append(wave)
+            state.refit = begun = wave
+    assert fits == [17, 27, 47, 87, 127, 167]
+    assert Renewal(refit=2, retrain=0, waves=5, horizon=3).wants_refit(RenewalState(), 7, 8)
 
 
 TRAINING, BETWEEN = 6, 10
@@ -256,7 +267,9 @@ def test_a_training_by_schedule_outlives_a_restart_and_is_asked_for_again(
 def test_models_that_are_being_trained_anew_are_not_fitted_anew(
     truth: AllWaves, models: dict[str, bytes]
 ) -> None:
-    world = lived(truth, replace(settings(waves=TRAINING), refit=BETWEEN + 1, retrain=BETWEEN))
+    world = lived(
+        truth, replace(settings(waves=TRAINING), refit=4 * (BETWEEN + 1), retrain=BETWEEN)
+    )
     world.use(models)
     assert asked(world, BETWEEN + TRAINING) == []
 

@@ -47,7 +47,7 @@ def outcomes(name: str, seed: int) -> list[Outcome]:
         for setting, outputs in (("step", ("2", "3<a>")), ("whole", ("map",))):
             some = OTHERS if setting == "step" else ("oracle",)
             for output in outputs:
-                for policy in ("learned", "learned, no audits", *some):
+                for policy in ("learned", "learned, alone", *some):
                     ran = random.random(WAVES) < 0.5
                     errors = np.where(ran, 0.0, random.uniform(0.0, 1.2 * bound, WAVES))
                     found.append(
@@ -80,8 +80,7 @@ def measured() -> Classification:
 
 def seed(name: str, number: int, *, extra: bool) -> Seed:
     whole = {
-        f"{bound:g}": {"learned": 0.2, "learned, no audits": 0.25, "oracle": 0.5}
-        for bound in BOUNDS
+        f"{bound:g}": {"learned": 0.2, "learned, alone": 0.25, "oracle": 0.5} for bound in BOUNDS
     }
     return Seed(
         outcomes(name, number),

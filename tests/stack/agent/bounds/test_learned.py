@@ -68,7 +68,7 @@ learned:
   audit: 0.01%
   waves: 1000
   horizon: 6
-  refit: 14
+  refit: 56
 """
     body = {"source": text, "file": "test.yaml", "directory": str(stand.directory)}
     agent.ask("POST", "/v1/flows", body)

@@ -125,7 +125,8 @@ LEARNED_TRIGGERS: Final = RecordOf(
         ),
         "refit": Key(
             _INTERVAL,
-            "after which models are fitted anew to what running steps have shown; default 336",
+            "after which models are fitted anew to what running steps have shown, sooner after "
+            "training; default 336",
         ),
         "retrain": Key(
             _INTERVAL,

@@ -6,7 +6,12 @@ does, and gives a new calibration; SmartFlux (section 3) has its training phase 
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+_SOONER: Final = 4
+"""The first fit is after this part of the waves that are between two fits later."""
 
 
 class RenewalState(Struct):
@@ -30,7 +35,7 @@ class Renewal(Struct, frozen=True):
     """The schedule of a dataflow, in waves."""
 
     refit: int
-    """Between two fits to service; 0: never."""
+    """Between two fits to service, at most: a model that is new is fitted sooner; 0: never."""
     retrain: int
     """From a training to the next; 0: never."""
     waves: int
@@ -50,7 +55,10 @@ class Renewal(Struct, frozen=True):
             return False
         if state.asked and wave - state.asked < self.horizon:
             return False
-        return wave - max(begun, state.refit) >= self.refit
+        # What is learned soon after training is learned of a world that training has not seen:
+        # each fit has twice as many waves of service as the one before, until that is too long.
+        last, trained = max(begun, state.refit), state.trained or begun
+        return wave - last >= min(self.refit, max(self.refit / _SOONER, last - trained))
 
     def begin_training(self, state: RenewalState, begun: int, wave: int) -> None:
         """Begin with synchronous waves where a training is due, at the end of a wave.

@@ -52,7 +52,8 @@ class LearnedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """By container above an output, the user's metric (``module:Class``) that gives a further
     feature of it."""
     refit: int = 336
-    """Waves after which a model is fitted anew to what service has shown; 0: never."""
+    """Waves after which a model is fitted anew to what service has shown, sooner after training; 0:
+    never."""
     retrain: int = 0
     """Waves after which an output is made in every wave again, so that its model is trained anew;
     0: never."""
