@@ -2,16 +2,17 @@
 
 Each of many dataflows, drawn at random, is trained on 336 waves and runs for 1,000 more. In one of
 two worlds all stays as it was; in the other, from the 400th wave on, its step makes something
-steeper of its input, so that the same change of the input is a larger error. Three policies are
-compared on both, by one model: a fixed threshold; one that feedback moves by what runs show; and
-one that audits one skip in twenty besides. Each is measured with the rule that what is unlike
-training runs, and anywhere, without that rule.
+steeper of its input, so that the same change of the input is a larger error. Four policies are
+compared on both: a fixed threshold; one that feedback moves by what runs show; one that audits one
+skip in twenty besides; and a model that is fitted anew besides, as that of a dataflow is whose file
+says nothing. The first and third are measured anywhere as well, without the rule that what is
+unlike training runs.
 
     python tests/bench/learned_drift.py [--dataflows 100] [--first 0] [--jobs 2] [--audit 0.05]
 
-Printed are violations of the 600 waves after the change and how many dataflows keep the confidence
-over them; how many have the last 100 waves within it, for good, 400 waves after the change; and
-the interval of the audited rate. The last line is all figures as JSON.
+Printed are savings and violations of the 600 waves after the change, how many dataflows keep the
+confidence over them, how many have the last 100 waves within it, for good, 400 waves after the
+change, and the interval of the audited rate. The last line is all figures as JSON.
 """
 
 from __future__ import annotations
@@ -20,23 +21,32 @@ import argparse
 import json
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "learned"))
 
 import numpy as np
 import numpy.typing as npt
-from measuring.learned import CONFIDENCE, TRAINING, WAVES, Learned, dataflow, drawn, learned
+from adaptation import AuditedService, RefittedService, Scores, ServedOutput, ThresholdService
+from measuring.learned import (
+    CONFIDENCE,
+    GRAPH,
+    TRAINING,
+    WAVES,
+    Learned,
+    dataflow,
+    drawn,
+    learned,
+    pairs_of,
+)
 from msgspec import Struct, structs
 
-from headgate.learning import (
-    RELEARNING_AGES,
-    Choice,
-    Feedback,
-    Label,
-    audit_draw,
-    closed_loop,
-)
+from headgate.learning import Bounded, Choice, StagePolicy, log_ratio, stages
+from headgate.learning.fitting.refit import LabelledRows
 
 CHANGE = 400
 """Waves after training."""
@@ -52,10 +62,14 @@ class Run(Struct, frozen=True, eq=False):
     """One dataflow under one policy, after training."""
 
     saved: float
+    saved_later: float
+    """Of the waves after the change."""
     violated: Flags
     """By wave."""
-    feedback: Feedback | None
-    """At the end."""
+    changes: int = 0
+    """That were found."""
+    covered: bool | None = None
+    """Whether the interval of the audited rate holds the true one; None without audits."""
 
 
 class Policy(Struct, frozen=True):
@@ -67,8 +81,8 @@ class Policy(Struct, frozen=True):
     changes: int
     """Found where there is none."""
     changed_saved: float
+    """Of the waves after the change, as the next two."""
     changed_violations: float
-    """Of the waves after the change."""
     changed_kept: bool
     recovery: int
     """Waves after the change from which on the recent ones are within the confidence."""
@@ -79,47 +93,58 @@ class Policy(Struct, frozen=True):
     violated, in the world without a change; None without audits."""
 
 
+def known_of(flow: Learned) -> ServedOutput:
+    """Return what is known of the waves of service."""
+    table, known = flow.table[TRAINING:], flow.known[TRAINING:]
+    return ServedOutput(known, flow.bound, {"input": table})
+
+
+def run(flow: Learned, policy: StagePolicy) -> Run:
+    """Return what becomes of a dataflow under a policy."""
+    known = flow.known[TRAINING:]
+    outputs = {"output": Bounded(known, flow.bound, {})}
+    loop = stages(GRAPH, outputs, policy, 0, len(known))
+    ran, violated = loop.ran["make"], loop.violated["output"]
+    saved, later = (1.0 - float(ran[first:].mean()) for first in (0, CHANGE))
+    if not isinstance(policy, AuditedService):
+        return Run(saved, later, violated)
+    covered, rate = None, policy.feedback("output").rate
+    if rate.waves:
+        decided = sum(policy.counts.values()) - policy.counts[Choice.SYNCHRONOUS]
+        interval = rate.interval()
+        covered = interval.low <= policy.wrong_skips / max(1, decided) <= interval.high
+    return Run(saved, later, violated, policy.changes, covered)
+
+
 def fixed(flow: Learned) -> Run:
     """Return what becomes of a threshold that nothing moves."""
-    loop = closed_loop(flow.known, flow.scores, flow.threshold, flow.bound, TRAINING, WAVES)
-    return Run(loop.saved, loop.violated, None)
+    scores = Scores(known_of(flow), flow.model)
+    return run(flow, ThresholdService(scores, flow.model.threshold))
 
 
-def followed(flow: Learned, audit: float, name: str) -> tuple[Run, float]:
-    """Return what becomes of a threshold that feedback moves, and the true rate that it audits."""
-    horizon = flow.known.shape[1] - 1
-    feedback, version, begun = Feedback(), TRAINING, TRAINING
-    ran, violated = np.zeros(WAVES - TRAINING, np.bool_), np.zeros(WAVES - TRAINING, np.bool_)
-    ran[0] = True
-    decided = would_violate = 0
-    for wave in range(TRAINING + 1, WAVES):
-        if feedback.synchronous:
-            labels = [
-                Label(float(flow.predicted[wave, age]), flow.known[wave, age] / flow.bound)
-                for age in RELEARNING_AGES
-                if wave - age >= begun
-            ]
-            feedback = feedback.after_synchronous(labels, flow.residuals)
-            ran[wave - TRAINING], version = True, wave
-            continue
-        age = wave - version
-        score = float(flow.scores[wave, age]) if age <= horizon else math.inf
-        draw = audit_draw(name, wave)
-        choice = feedback.choice(flow.threshold, score, draw, audit)
-        ratio = float(flow.known[wave, age]) / flow.bound if age <= horizon else math.nan
-        label = Label(score, ratio)
-        decided += 1
-        would_violate += choice is not Choice.RUN and label.violated
-        if choice is Choice.SKIP:
-            violated[wave - TRAINING] = label.violated
-            feedback = feedback.after_skip(audit)
-            continue
-        feedback, relearn = feedback.after_run(label, flow.residuals, choice, audit)
-        ran[wave - TRAINING], version = True, wave
-        if relearn is not None:
-            begun = wave
-    saved = 1.0 - float(ran.mean())
-    return Run(saved, violated, feedback), would_violate / max(1, decided)
+def followed(flow: Learned, audit: float, name: str) -> Run:
+    """Return what becomes of a threshold that feedback moves."""
+    outputs, models = {"output": known_of(flow)}, {"output": flow.model}
+    return run(flow, AuditedService(name, outputs, models, audit))
+
+
+def refitted(flow: Learned, audit: float, name: str) -> Run:
+    """Return what becomes of a model that is fitted anew as well."""
+    where = pairs_of(TRAINING, flow.model.horizon)
+    rows = LabelledRows(flow.table[where], log_ratio(flow.known[where], flow.bound))
+    outputs, models = {"output": known_of(flow)}, {"output": flow.model}
+    return run(flow, RefittedService(name, outputs, models, {"output": {"input": rows}}, audit))
+
+
+def anywhere(flow: Learned) -> Learned:
+    """Return a dataflow whose model takes nothing for unlike its training."""
+    known = flow.model.containers["input"]
+    endless = structs.replace(
+        known,
+        lowest=np.full_like(known.lowest, -math.inf),
+        highest=np.full_like(known.highest, math.inf),
+    )
+    return structs.replace(flow, model=structs.replace(flow.model, containers={"input": endless}))
 
 
 def recovery(after: Flags) -> int:
@@ -129,45 +154,41 @@ def recovery(after: Flags) -> int:
     return int(beyond[-1]) + RECENT if len(beyond) else 0
 
 
-def compared(stays: tuple[Run, float], changes: tuple[Run, float]) -> Policy:
-    """Return a policy's outcome from its runs in both worlds, each with the rate that it audits."""
-    (stationary, rate), (changed, _) = stays, changes
+def compared(stationary: Run, changed: Run) -> Policy:
+    """Return a policy's outcome from its runs in both worlds."""
     after = changed.violated[CHANGE:]
-    covered = None
-    if stationary.feedback is not None and stationary.feedback.rate.waves:
-        interval = stationary.feedback.rate.interval()
-        covered = interval.low <= rate <= interval.high
     return Policy(
         saved=stationary.saved,
         violations=float(stationary.violated.mean()),
         kept=bool(stationary.violated.mean() <= 1.0 - CONFIDENCE),
-        changes=stationary.feedback.changes if stationary.feedback else 0,
-        changed_saved=changed.saved,
+        changes=stationary.changes,
+        changed_saved=changed.saved_later,
         changed_violations=float(after.mean()),
         changed_kept=bool(after.mean() <= 1.0 - CONFIDENCE),
         recovery=recovery(after),
-        found=changed.feedback is not None and changed.feedback.changes > 0,
-        covered=covered,
+        found=changed.changes > 0,
+        covered=stationary.covered,
     )
 
 
 def of_seed(seed: int, audit: float) -> dict[str, Policy] | None:
     """Return the outcome of one dataflow by policy; None where no bound of ours suits it."""
     worlds = learned([dataflow(seed, WAVES), dataflow(seed, WAVES, TRAINING + CHANGE)])
-    if worlds is None:
+    if worlds is None or worlds[0].calibration.threshold is None:
         return None
     name = f"dataflow {seed}"
-    runs: dict[str, Callable[[Learned], tuple[Run, float]]] = {
-        "fixed": lambda world: (fixed(world), 0.0),
-        "feedback": lambda world: followed(world, 0.0, name),
-        "audits": lambda world: followed(world, audit, name),
+    runs: dict[str, Callable[[Learned], Run]] = {
+        "fixed": fixed,
+        "feedback": partial(followed, audit=0.0, name=name),
+        "audits": partial(followed, audit=audit, name=name),
     }
-    found: dict[str, Policy] = {}
-    for where in ("", " anywhere"):
-        stays, changes = (
-            structs.replace(world, scores=world.predicted) if where else world for world in worlds
-        )
-        found |= {f"{key}{where}": compared(run(stays), run(changes)) for key, run in runs.items()}
+    stays, changes = worlds
+    found = {key: compared(made(stays), made(changes)) for key, made in runs.items()}
+    anew = partial(refitted, audit=audit, name=name)
+    found["fitted anew"] = compared(anew(stays), anew(changes))
+    stays, changes = map(anywhere, worlds)
+    for key in ("fixed", "audits"):
+        found[f"{key} anywhere"] = compared(runs[key](stays), runs[key](changes))
     return found
 
 

@@ -17,6 +17,7 @@ from headgate.learning import (
     Choice,
     ClosedLoop,
     Deciders,
+    Feedback,
     Forest,
     Graph,
     LearnedSettings,
@@ -155,6 +156,8 @@ class AuditedService:
         audit: float = AUDIT,
     ) -> None:
         self.counts = dict.fromkeys(Choice, 0)
+        self.wrong_skips = 0
+        """Waves in which a skip, made or audited, left the output out of bounds, or would have."""
         self.changes = 0
         self.fits = 0
         self.fit_seconds = 0.0
@@ -180,7 +183,9 @@ class AuditedService:
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
-        before = self._found
+        before, decider = self._found, self._deciders.deciders.get(output)
+        if decider is not None and decider.is_audited(wave):
+            self.wrong_skips += self._is_wrong(output, wave, age)
         self._deciders.made(output, wave, age)
         self.changes += self._found - before
 
@@ -191,10 +196,11 @@ class AuditedService:
         judged = None if decider is None else decider.judged_in(wave)
         if judged is not None:
             self.counts[judged.choice] += 1
+            self.wrong_skips += age > 0 and self._is_wrong(output, wave, age)
 
     def relearns(self, output: str) -> bool:
         """Return whether an output is made in every wave as a change is being learned."""
-        return bool(self._deciders.deciders[output].state.feedback.synchronous)
+        return bool(self.feedback(output).synchronous)
 
     def decide_by(self, model: Model) -> None:
         """Go on with another model; feedback on the one before is of no use to it."""
@@ -202,6 +208,14 @@ class AuditedService:
         self._scores[output].replace(model)
         anew = Deciders(self._name, {output: self._bounded[output]}, {output: model}, self._audit)
         self._deciders.deciders |= anew.deciders
+
+    def feedback(self, output: str) -> Feedback:
+        """Return what feedback has shown of the model that decides."""
+        return self._deciders.deciders[output].state.feedback
+
+    def _is_wrong(self, output: str, wave: int, age: int) -> bool:
+        known = self._bounded[output]
+        return not known.errors[wave, age] <= known.bound
 
     @property
     def _found(self) -> int:

@@ -18,7 +18,7 @@ from headgate.learning import (
     Calibration,
     ErrorMetric,
     Graph,
-    Residuals,
+    Model,
     Step,
     Target,
     calibrate,
@@ -31,6 +31,7 @@ from headgate.learning import (
     measured_pairs,
 )
 from headgate.learning.fitting.training import pairs_of, train
+from headgate.learning.pairs import FeatureTable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "learning"))
 from synthetic import SyntheticDataflow, dataflow
@@ -42,7 +43,7 @@ CONFIDENCE = 0.95
 BOUNDS = (0.1, 0.05, 0.2, 0.02)
 """The first of which the oracle saves between a fifth and nine tenths is a user's bound."""
 _SAVES = (0.2, 0.93)
-_GRAPH = Graph([Step("make", ("input",), ("output",))])
+GRAPH = Graph([Step("make", ("input",), ("output",))])
 
 Table = npt.NDArray[np.float64]
 Outcome = TypeVar("Outcome")
@@ -59,7 +60,9 @@ class Learned(Struct, frozen=True, eq=False):
     """ln(ε / bound) likewise, out of fold in training."""
     scores: Table
     """As predicted, and infinite where the model runs because a feature is out of its range."""
-    residuals: Residuals
+    table: FeatureTable
+    """Features of the input, by wave and age."""
+    model: Model
     calibration: Calibration
     seconds: float
     """Of processor time for all forests."""
@@ -89,7 +92,7 @@ def learned(flows: list[SyntheticDataflow]) -> list[Learned] | None:
     began = time.process_time()
     pairs = {"input": source.until(TRAINING), "output": output.until(TRAINING)}
     target = Target("output", ErrorMetric.RELATIVE, bound, CONFIDENCE)
-    trained = train(_GRAPH, pairs, target, extra_trees)
+    trained = train(GRAPH, pairs, target, extra_trees)
     seconds = time.process_time() - began
     own = trained.bounded.scores["input"]
     calibration = calibrate(
@@ -99,7 +102,21 @@ def learned(flows: list[SyntheticDataflow]) -> list[Learned] | None:
     )
     threshold = -math.inf if calibration.threshold is None else calibration.threshold
     ran = closed_loop(trained.bounded.errors, own, threshold, bound, 0, TRAINING).ran
-    model = trained.container_model("input", levels, ran)
+    container = trained.container_model("input", levels, ran)
+    model = Model(
+        output="output",
+        metric=target.metric,
+        bound=bound,
+        confidence=CONFIDENCE,
+        threshold=threshold,
+        containers={"input": container},
+        horizon=HORIZON,
+        waves=TRAINING,
+        first_time=0.0,
+        last_time=0.0,
+        upper=calibration.upper,
+        calibration="",
+    )
     found = []
     for flow in flows:
         if flow is not flows[0]:
@@ -111,13 +128,12 @@ def learned(flows: list[SyntheticDataflow]) -> list[Learned] | None:
         predicted = np.full(known.shape, np.nan)
         predicted[:TRAINING] = own
         scores = predicted.copy()
-        rows = features(source, output.means)[waves, ages]
-        predicted[waves, ages] = model.forest.predict(rows)[:, 0]
-        scores[waves, ages] = np.where(model.within(rows), predicted[waves, ages], math.inf)
+        table = features(source, output.means)
+        rows = table[waves, ages]
+        predicted[waves, ages] = container.forest.predict(rows)[:, 0]
+        scores[waves, ages] = np.where(container.within(rows), predicted[waves, ages], math.inf)
         found.append(
-            Learned(
-                flow.kind, bound, known, predicted, scores, model.residuals, calibration, seconds
-            )
+            Learned(flow.kind, bound, known, predicted, scores, table, model, calibration, seconds)
         )
     return found
 
@@ -143,4 +159,14 @@ def _outcomes(
                 return
 
 
-__all__ = ["CONFIDENCE", "TRAINING", "WAVES", "Learned", "dataflow", "drawn", "learned"]
+__all__ = [
+    "CONFIDENCE",
+    "GRAPH",
+    "TRAINING",
+    "WAVES",
+    "Learned",
+    "dataflow",
+    "drawn",
+    "learned",
+    "pairs_of",
+]

@@ -20,7 +20,6 @@ from headgate.learning.decider import Decider, Deciders, DeciderState, Judged
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, LEVELS, WaveContext, levels_of, row_of
 from headgate.learning.feedback import (
-    RELEARNING_AGES,
     RELEARNING_WAVES,
     Change,
     Choice,
@@ -148,7 +147,6 @@ __all__ = [
     "MOST_LABELS",
     "POLICIES",
     "RECENT_WAVES",
-    "RELEARNING_AGES",
     "RELEARNING_WAVES",
     "AuditedRate",
     "Bounded",

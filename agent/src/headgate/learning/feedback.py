@@ -23,8 +23,6 @@ from headgate.learning.predictor import FOLLOWED, WIDEST, Residuals, log_ratio
 
 RELEARNING_WAVES: Final = 48
 """Synchronous waves after a change: two days of hours. Twice as many did no better."""
-RELEARNING_AGES: Final = (1, 2, 3, 4, 6, 8)
-"""Waves between the pairs of synchronous waves that are labels."""
 
 # Steps are in standard deviations of training's residuals; fitted on dataflows drawn at random.
 _STEP = 0.15
@@ -207,7 +205,7 @@ class Feedback(Struct, frozen=True):
         """Return the feedback after a wave of relearning; after the last, what was learned applies.
 
         Args:
-            labels: of this wave against earlier ones of these waves, at ``RELEARNING_AGES``.
+            labels: of this wave against earlier ones of these waves.
             residuals: of the predictor in training.
 
         Raises:
