@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from asked import HORIZON
 from kept import measured
-from lived import dataflow
+from lived import AllWaves, dataflow
 from msgspec.structs import replace
 from taught import GRAPH
 
 from headgate.agent.training.pairs import PairKey, WavePairs, wave_pairs
 from headgate.agent.training.program import Answer, Failed, answer_of
-from headgate.agent.training.stored import Demand, UnusablePairs, output_pairs_of, stretch_of
+from headgate.agent.training.stored import (
+    Demand,
+    UnusablePairs,
+    output_pairs_of,
+    rows_of,
+    stretch_of,
+)
 from headgate.agent.training.task import StoredTask, pack
 from headgate.agent.training.training import demands_of
 from headgate.engine import UserMetric
@@ -27,6 +34,9 @@ from headgate.learning import (
     Target,
     decode_model,
     encode_forest,
+    levels_of,
+    log_ratio,
+    measured_pairs,
     output_pairs,
 )
 
@@ -102,6 +112,22 @@ def test_pairs_that_do_not_fit_are_refused_with_the_cure(found: list[PairKey], w
 
 WAVES = 40
 MAP = Target("map", RELATIVE, 0.1)
+
+
+def test_a_model_is_fitted_anew_to_the_ages_that_it_was_trained_on() -> None:
+    truth = AllWaves(3, 12)
+    histories = {c: truth.history(c) for c in truth.values}
+    table = {c: measured_pairs(h, 6, levels_of(h.values)) for c, h in histories.items()}
+    known = output_pairs(GRAPH, table, MAP)
+    stored = wave_pairs("lived", 1.0, range(1, 13), GRAPH, [MAP], table)
+    model = SimpleNamespace(output="map", bound=MAP.bound, containers=("sensors", "areas"))
+    found = rows_of(stored, model)  # type: ignore[arg-type]
+    there = [(wave, age) for wave in range(12) for age in (1, 2, 3, 4, 6) if age <= wave]
+    for container, rows in found.items():
+        expected = known.tables[container][tuple(np.transpose(there))]
+        assert np.array_equal(rows.rows, expected)
+        errors = known.errors[tuple(np.transpose(there))]
+        assert np.array_equal(rows.logs, log_ratio(errors, MAP.bound))
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ from headgate.learning import (
     log_ratio,
 )
 from headgate.learning.fitting.refit import LabelledRows
-from headgate.learning.fitting.training import pairs_of
+from headgate.learning.fitting.training import trained_pairs_of
 
 _DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
 _INDEX: Final = "5"
@@ -75,7 +75,7 @@ def evaluate(record: Record, step: str, bound: float) -> dict[str, Any]:
     if output not in fitted.models:
         return found
     known, service = errors(record.training[output], ErrorMetric.RELATIVE), record.service
-    where = pairs_of(*np.subtract(known.shape, (0, 1)).tolist())
+    where = trained_pairs_of(*np.subtract(known.shape, (0, 1)).tolist())
     logs = log_ratio(known, bound)[where]
     training = {
         each: LabelledRows(

@@ -37,7 +37,7 @@ from headgate.learning import (
 )
 from headgate.learning.fitting.quality import Quality, quality, simulated_runs
 from headgate.learning.fitting.refit import LabelledRows
-from headgate.learning.fitting.training import pairs_of
+from headgate.learning.fitting.training import trained_pairs_of
 from headgate.learning.pairs import FeatureTable
 
 BOUNDS: Final = (0.05, 0.1, 0.2)
@@ -140,7 +140,7 @@ class _Known(Struct, frozen=True, eq=False):
 
     def trained(self, training: int) -> dict[str, LabelledRows]:
         """Return the pairs of training, by container."""
-        where = pairs_of(training, HORIZON)
+        where = trained_pairs_of(training, HORIZON)
         logs = log_ratio(self.errors[where], self.bound)
         return {name: LabelledRows(table[where], logs) for name, table in self.tables.items()}
 

@@ -168,5 +168,4 @@ __all__ = [
     "dataflow",
     "drawn",
     "learned",
-    "pairs_of",
 ]

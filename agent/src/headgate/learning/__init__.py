@@ -45,6 +45,7 @@ from headgate.learning.fitting.refit import (
 )
 from headgate.learning.fitting.service import MOST_LABELS, ServiceWaves, service_labels
 from headgate.learning.fitting.training import (
+    TRAINED_AGES,
     Fitter,
     OutputPairs,
     Target,
@@ -148,6 +149,7 @@ __all__ = [
     "POLICIES",
     "RECENT_WAVES",
     "RELEARNING_WAVES",
+    "TRAINED_AGES",
     "AuditedRate",
     "Bounded",
     "Calibration",

@@ -12,6 +12,7 @@ from headgate.agent.training.pairs import PairKey, WavePairs, set_of
 from headgate.learning import (
     FEATURES,
     MOST_LABELS,
+    TRAINED_AGES,
     ErrorMetric,
     LabelledRows,
     Model,
@@ -205,6 +206,9 @@ def keys_of_models(keys: Iterable[PairKey], models: Mapping[str, bytes]) -> tupl
 def rows_of(pairs: Sequence[WavePairs], model: Model) -> dict[str, LabelledRows]:
     """Return pairs that a model was trained on, by container, so many as a fit takes.
 
+    They are of the ages that training takes, too: of all ages most would be of such as hardly a run
+    is decided at, and a model would be fitted to fewer that matter.
+
     Raises:
         UnusablePairs: a container has none, or they say of themselves what they are not.
     """
@@ -217,8 +221,10 @@ def rows_of(pairs: Sequence[WavePairs], model: Model) -> dict[str, LabelledRows]
                 f"no pairs are stored of `{model.output}` from `{container}` that its model was "
                 "trained on; train it again"
             )
-        rows = np.concatenate([one.features for one in own])
-        logs = log_ratio(np.concatenate([one.errors for one in own]), model.bound)
+        places = [TRAINED_AGES[len(one.errors) >= TRAINED_AGES] - 1 for one in own]
+        rows = np.concatenate([one.features[at] for one, at in zip(own, places, strict=True)])
+        errors = np.concatenate([one.errors[at] for one, at in zip(own, places, strict=True)])
+        logs = log_ratio(errors, model.bound)
         found[container] = LabelledRows(rows, logs).sample(MOST_LABELS)
     return found
 
