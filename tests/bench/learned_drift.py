@@ -31,7 +31,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "learned"))
 
 import numpy as np
 import numpy.typing as npt
-from adaptation import AuditedService, RefittedService, Scores, ServedOutput, ThresholdService
+from adaptation import (
+    AuditedService,
+    RefittedService,
+    Scores,
+    ServedOutput,
+    ThresholdService,
+    trained_pairs,
+)
 from measuring.learned import (
     CONFIDENCE,
     GRAPH,
@@ -46,7 +53,6 @@ from msgspec import Struct, structs
 
 from headgate.learning import Bounded, Choice, StagePolicy, log_ratio, stages
 from headgate.learning.fitting.refit import LabelledRows
-from headgate.learning.fitting.training import trained_pairs_of
 
 CHANGE = 400
 """Waves after training."""
@@ -130,7 +136,7 @@ def followed(flow: Learned, audit: float, name: str) -> Run:
 
 def refitted(flow: Learned, audit: float, name: str) -> Run:
     """Return what becomes of a model that is fitted anew as well."""
-    where = trained_pairs_of(TRAINING, flow.model.horizon)
+    where = trained_pairs(TRAINING, flow.model.horizon)
     rows = LabelledRows(flow.table[where], log_ratio(flow.known[where], flow.bound))
     outputs, models = {"output": known_of(flow)}, {"output": flow.model}
     return run(flow, RefittedService(name, outputs, models, {"output": {"input": rows}}, audit))

@@ -13,6 +13,7 @@ from applications import AUDIT, HORIZON
 from msgspec import Struct
 
 from headgate.learning import (
+    TRAINED_AGES,
     Bounded,
     Choice,
     ClosedLoop,
@@ -30,6 +31,7 @@ from headgate.learning import (
     stages,
 )
 from headgate.learning.fitting.refit import LabelledRows, refit, service_pairs
+from headgate.learning.fitting.training import pairs_of
 from headgate.learning.triggers.renewal import Renewal, RenewalState
 
 MOST_PAIRS: Final = 10_000
@@ -45,6 +47,14 @@ _WAVES_AT_ONCE = 6
 
 Table = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.int64]
+
+
+def trained_pairs(waves: int, horizon: int) -> tuple[Counts, Counts]:
+    """Return the later wave and the age of the pairs that models are fitted to, shape (n,) each."""
+    later, ages = pairs_of(waves, horizon)
+    trains = np.isin(ages, TRAINED_AGES)
+    return later[trains], ages[trains]
 
 
 def sampled_trees(rows: Rows, logs: Values, output: str) -> Forest:

@@ -27,7 +27,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from adaptation import Served, ServedOutput, sampled_trees, served
+from adaptation import Served, ServedOutput, sampled_trees, served, trained_pairs
 from evaluation import BOUNDS, CONFIDENCE
 from records import AIR, FIRE, Record, air_quality, fire_risk
 
@@ -42,7 +42,6 @@ from headgate.learning import (
     log_ratio,
 )
 from headgate.learning.fitting.refit import LabelledRows
-from headgate.learning.fitting.training import trained_pairs_of
 
 _DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
 _INDEX: Final = "5"
@@ -75,7 +74,7 @@ def evaluate(record: Record, step: str, bound: float) -> dict[str, Any]:
     if output not in fitted.models:
         return found
     known, service = errors(record.training[output], ErrorMetric.RELATIVE), record.service
-    where = trained_pairs_of(*np.subtract(known.shape, (0, 1)).tolist())
+    where = trained_pairs(*np.subtract(known.shape, (0, 1)).tolist())
     logs = log_ratio(known, bound)[where]
     training = {
         each: LabelledRows(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from adaptation import AuditedService, RefittedService, ServedOutput
+from adaptation import AuditedService, RefittedService, ServedOutput, trained_pairs
 from applications import AUDIT, HORIZON, Application
 from classification import Classification, Table, classification, mean_impacts, paper_forest
 from msgspec import Struct
@@ -37,7 +37,6 @@ from headgate.learning import (
 )
 from headgate.learning.fitting.quality import Quality, quality, simulated_runs
 from headgate.learning.fitting.refit import LabelledRows
-from headgate.learning.fitting.training import trained_pairs_of
 from headgate.learning.pairs import FeatureTable
 
 BOUNDS: Final = (0.05, 0.1, 0.2)
@@ -140,7 +139,7 @@ class _Known(Struct, frozen=True, eq=False):
 
     def trained(self, training: int) -> dict[str, LabelledRows]:
         """Return the pairs of training, by container."""
-        where = trained_pairs_of(training, HORIZON)
+        where = trained_pairs(training, HORIZON)
         logs = log_ratio(self.errors[where], self.bound)
         return {name: LabelledRows(table[where], logs) for name, table in self.tables.items()}
 

@@ -229,13 +229,6 @@ def pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:
     return later[there], ages[there]
 
 
-def trained_pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:
-    """Return those of ``pairs_of`` that train, shape (n,) each."""
-    later, ages = pairs_of(waves, horizon)
-    trains = np.isin(ages, TRAINED_AGES)
-    return later[trains], ages[trains]
-
-
 def output_pairs(graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target) -> OutputPairs:
     """Return the pairs of an output of what was measured of it and of the containers above it.
 
