@@ -125,7 +125,7 @@ def run(flow: Learned, policy: StagePolicy) -> Run:
 def fixed(flow: Learned) -> Run:
     """Return what becomes of a threshold that nothing moves."""
     scores = Scores(known_of(flow), flow.model)
-    return run(flow, ThresholdService(scores, flow.model.threshold))
+    return run(flow, ThresholdService(scores, flow.threshold))
 
 
 def followed(flow: Learned, audit: float, name: str) -> Run:
@@ -178,7 +178,10 @@ def compared(stationary: Run, changed: Run) -> Policy:
 
 
 def of_seed(seed: int, audit: float) -> dict[str, Policy] | None:
-    """Return the outcome of one dataflow by policy; None where no bound of ours suits it."""
+    """Return the outcome of one dataflow by policy; None where no bound of ours suits it.
+
+    Nor is there one where no threshold holds: what runs in every wave keeps any confidence.
+    """
     worlds = learned([dataflow(seed, WAVES), dataflow(seed, WAVES, TRAINING + CHANGE)])
     if worlds is None or worlds[0].calibration.threshold is None:
         return None

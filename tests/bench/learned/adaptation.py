@@ -208,10 +208,6 @@ class AuditedService:
             self.counts[judged.choice] += 1
             self.wrong_skips += age > 0 and self._is_wrong(output, wave, age)
 
-    def relearns(self, output: str) -> bool:
-        """Return whether an output is made in every wave as a change is being learned."""
-        return bool(self.feedback(output).synchronous)
-
     def decide_by(self, model: Model) -> None:
         """Go on with another model; feedback on the one before is of no use to it."""
         output = model.output
@@ -266,7 +262,7 @@ class RefittedService(AuditedService):
         """See ``StagePolicy``."""
         super().wave_over(output, wave, age)
         self._made[output][wave] = age == 0
-        if output not in self._models or self.relearns(output):
+        if output not in self._models or self.feedback(output).synchronous:
             return
         state, number = self._states[output], wave + _TRAINED
         if _RENEWAL.wants_refit(state, _TRAINED, number):

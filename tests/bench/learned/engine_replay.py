@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 import numpy.typing as npt
 from applications import AUDIT, HORIZON, Application, aqhi
-from evaluation import BOUNDS, CONFIDENCE
+from evaluation import BOUNDS, CONFIDENCE, scores_of
 
 from headgate.engine import (
     ActionRole,
@@ -243,12 +243,9 @@ def _bounded(
     model: Model,
 ) -> Bounded:
     known = errors(pairs[output], ErrorMetric.RELATIVE)
-    scores = {}
-    for container in application.graph.above(output):
-        table = features(pairs[container], pairs[output].means)
-        rows = table.reshape(-1, table.shape[-1])
-        scores[container] = model.containers[container].scores(rows).reshape(known.shape)
-    return Bounded(known, bound, scores)
+    above = application.graph.above(output)
+    tables = {c: features(pairs[c], pairs[output].means) for c in above}
+    return Bounded(known, bound, scores_of(model, tables))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from headgate.learning import (
     Fitted,
     Graph,
     MeasuredPairs,
+    Model,
     StagedLoop,
     Step,
     Target,
@@ -144,6 +145,16 @@ class _Known(Struct, frozen=True, eq=False):
         return {name: LabelledRows(table[where], logs) for name, table in self.tables.items()}
 
 
+def scores_of(model: Model, tables: Mapping[str, FeatureTable]) -> dict[str, Table]:
+    """Return what a model says of all waves and ages, by container."""
+    return {
+        name: model.containers[name]
+        .scores(table.reshape(-1, table.shape[-1]))
+        .reshape(table.shape[:2])
+        for name, table in tables.items()
+    }
+
+
 def _loops_of_learned(
     name: str, graph: Graph, known: Mapping[str, _Known], fitted: Fitted, training: int
 ) -> Iterator[tuple[str, StagedLoop]]:
@@ -212,11 +223,8 @@ def _single(
     found = None
     model = fitted.models.get(output)
     if model is not None:
-        scores = [
-            model.containers[c].scores(table.reshape(-1, table.shape[-1])).reshape(known.shape)
-            for c, table in tables.items()
-        ]
-        later = _later_quality(known, np.max(scores, 0), model.threshold, bound, training)
+        highest = np.max(list(scores_of(model, tables).values()), 0)
+        later = _later_quality(known, highest, model.threshold, bound, training)
         found = StepQuality(step, bound, later)
     return _Single([outcome(step, *each, truth) for each in loops.items()], found, spent)
 

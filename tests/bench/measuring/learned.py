@@ -70,8 +70,7 @@ class Learned(Struct, frozen=True, eq=False):
     @property
     def threshold(self) -> float:
         """λ; -infinity where none was found."""
-        found = self.calibration.threshold
-        return -math.inf if found is None else found
+        return self.model.threshold
 
 
 def learned(flows: list[SyntheticDataflow]) -> list[Learned] | None:

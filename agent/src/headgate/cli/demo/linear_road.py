@@ -149,7 +149,7 @@ class SeenWave(Struct, frozen=True):
     """By bounded output, ε against the synchronous dataflow, 0 to 1."""
     made: frozenset[str]
     """The bounded outputs whose step has run."""
-    seconds: float = 0.0
+    seconds: float
     """From its first row until it had settled."""
 
 
