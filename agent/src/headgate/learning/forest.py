@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, Protocol
 
@@ -37,7 +38,21 @@ class Predicted(StrEnum):
     """Natural logarithm of ε, in whatever way its training has kept it finite."""
 
 
-class Forest(Struct, frozen=True, eq=False):
+class _Walk(Struct, frozen=True, eq=False):
+    """The nodes of all trees one after the other, as a prediction passes through them."""
+
+    roots: npt.NDArray[np.intp]
+    """Of each tree, shape (trees,)."""
+    feature: npt.NDArray[np.intp]
+    """Asked at each node, shape (trees · nodes,)."""
+    threshold: npt.NDArray[np.float64]
+    branches: npt.NDArray[np.intp]
+    """The node to the right of each and that to its left, shape (2 · trees · nodes,)."""
+    values: npt.NDArray[np.float64]
+    """Shape (trees · nodes, labels)."""
+
+
+class Forest(Struct, frozen=True, eq=False, dict=True):
     """Fitted trees, padded to one length; shape (trees, nodes) each, ``values`` with the labels.
 
     A node sends an input to ``left`` where its feature is at most the threshold, in float32. A leaf
@@ -66,15 +81,27 @@ class Forest(Struct, frozen=True, eq=False):
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             message = f"rows of shape {rows.shape} are not of {len(self.features)} features"
             raise ValueError(message)
-        inputs = rows.astype(np.float32, copy=False)
-        trees = np.arange(len(self.feature))
-        lines = np.arange(len(inputs))[:, None]
-        nodes = np.zeros((len(inputs), len(trees)), np.int32)
+        walk, inputs = self._walk, rows.astype(np.float32, copy=False).ravel()
+        nodes = np.tile(walk.roots, (len(rows), 1))
+        starts = np.arange(len(rows))[:, None] * len(self.features)
         for _ in range(self.depth):
-            goes_left = inputs[lines, self.feature[trees, nodes]] <= self.threshold[trees, nodes]
-            nodes = np.where(goes_left, self.left[trees, nodes], self.right[trees, nodes])
-        means: npt.NDArray[np.float64] = self.values[trees, nodes].mean(1)
+            asked = inputs.take(walk.feature.take(nodes) + starts)
+            nodes = walk.branches.take(2 * nodes + (asked <= walk.threshold.take(nodes)))
+        means: npt.NDArray[np.float64] = walk.values.take(nodes, 0).mean(1)
         return means
+
+    @cached_property
+    def _walk(self) -> _Walk:
+        trees, nodes = self.feature.shape
+        roots = np.arange(trees, dtype=np.intp) * nodes
+        branches = np.stack([self.right, self.left], 2) + roots[:, None, None]
+        return _Walk(
+            roots,
+            self.feature.ravel().astype(np.intp),
+            self.threshold.ravel(),
+            branches.ravel(),
+            self.values.reshape(trees * nodes, -1),
+        )
 
     def contributions(self, row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return what each feature adds to a prediction, shape (features, labels).
