@@ -171,8 +171,6 @@ class AuditedService:
         self.changes = 0
         self.fits = 0
         self.fit_seconds = 0.0
-        self._name = name
-        self._audit = audit
         self._outputs = outputs
         self._scores = {output: Scores(outputs[output], model) for output, model in models.items()}
         self._bounded = {
@@ -209,11 +207,9 @@ class AuditedService:
             self.wrong_skips += age > 0 and self._is_wrong(output, wave, age)
 
     def decide_by(self, model: Model) -> None:
-        """Go on with another model; feedback on the one before is of no use to it."""
-        output = model.output
-        self._scores[output].replace(model)
-        anew = Deciders(self._name, {output: self._bounded[output]}, {output: model}, self._audit)
-        self._deciders.deciders |= anew.deciders
+        """Go on with a model that was fitted anew."""
+        self._scores[model.output].replace(model)
+        self._deciders.fitted_anew(model)
 
     def feedback(self, output: str) -> Feedback:
         """Return what feedback has shown of the model that decides."""

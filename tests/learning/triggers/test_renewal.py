@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from lived import WRITES, AllWaves, Lived
 from lived_models import BOUNDS, HORIZON, WAVES, fitted, settings
@@ -9,11 +11,13 @@ from msgspec.structs import replace
 
 from headgate.engine import Engine
 from headgate.learning import (
+    Feedback,
     LearnedSettings,
     Lost,
     Models,
     Refit,
     Train,
+    decode_model,
     encode_answer,
     version_of_model,
 )
@@ -108,6 +112,29 @@ def test_a_fitted_model_decides_at_once_and_the_next_is_counted_from_there(
     assert state(world).renewal.refits == 2
     words = world.policy("draw").report().words
     assert f"fitted anew 2 times, last in wave {2 * EVERY + 2}" in words
+
+
+def test_a_model_that_is_fitted_anew_after_a_change_begins_with_caution(
+    world: Lived, models: dict[str, bytes], others: dict[str, bytes]
+) -> None:
+    asked(world, EVERY)
+    decided = state(world).decided
+    decided.feedback = replace(decided.feedback, changes=1, shift=0.7, labels=(0.1,))
+    refitted(world, "map", others["map"], models["map"])
+    refitted(world, "level", others["level"], models["level"])
+
+    def threshold(output: str) -> float:
+        decider = world.policy(next(s for s, c in WRITES.items() if c == output))
+        return float(str(decider.report().data[output]["threshold"]))
+
+    known = decode_model(others["map"])
+    spread = max(each.residuals.spread for each in known.containers.values())
+    assert state(world).decided.feedback == Feedback(tightening=spread, changes=1)
+    assert threshold("map") == pytest.approx(math.exp(known.threshold - spread))
+    assert state(world, "level").decided.feedback == Feedback(), "of which no change was found"
+
+    world.use({"map": models["map"]})
+    assert state(world).decided.feedback == Feedback(), "a calibration is of the world of now"
 
 
 def test_the_schedule_outlives_a_restart(

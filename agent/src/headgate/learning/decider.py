@@ -41,6 +41,11 @@ class DeciderState(Struct):
     audit: Audit | None = None
     """The last."""
 
+    def fitted_anew(self, model: Model) -> DeciderState:
+        """Return the state from which a model goes on that is fitted anew, and not calibrated."""
+        spread = max(known.residuals.spread for known in model.containers.values())
+        return DeciderState(self.feedback.fitted_anew(spread))
+
 
 class Decider:
     """Decides by one model whether an output is made in a wave.
@@ -151,12 +156,19 @@ class Deciders:
         audit: float,
         first: int = 0,
     ) -> None:
+        self._dataflow = dataflow
+        self._audit = audit
         self._outputs = outputs
         self._first = first
         self.deciders = {
             output: Decider(dataflow, audit, model, DeciderState())
             for output, model in models.items()
         }
+
+    def fitted_anew(self, model: Model) -> None:
+        """Go on by a model that was fitted anew."""
+        state = self.deciders[model.output].state.fitted_anew(model)
+        self.deciders[model.output] = Decider(self._dataflow, self._audit, model, state)
 
     def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
         """See ``StagePolicy``."""

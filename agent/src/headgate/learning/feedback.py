@@ -30,6 +30,10 @@ _TIGHTENING = 0.35
 """By one violation that an audit has found."""
 _CAUTION = 0.3
 """Tightening at least, after a change."""
+_CAUTION_ANEW = 1.0
+"""Tightening of a model that is fitted anew after a change. It begins without the shift that the
+one before had come to, and its threshold is that of the world before. With 0.5 as many dataflows
+fail to recover as with none."""
 _LABELS = 8
 """Labels that are looked at for a jump."""
 _JUMP = 3.5
@@ -119,7 +123,7 @@ class Feedback(Struct, frozen=True):
     learned: tuple[float, ...] = ()
     """Residuals above training's quantile in these waves."""
     changes: int = 0
-    """That were found."""
+    """That were found since the calibration."""
     unlike: int = 0
     """Latest runs in a row that were of no prediction, as their waves were unlike training's."""
 
@@ -189,6 +193,16 @@ class Feedback(Struct, frozen=True):
             changes=self.changes + 1,
         )
         return begun, Relearn(change)
+
+    def fitted_anew(self, spread: float) -> Feedback:
+        """Return the feedback that a model begins with which is fitted anew, and not calibrated.
+
+        Args:
+            spread: standard deviation of training's residuals.
+        """
+        return Feedback(
+            tightening=_CAUTION_ANEW * spread if self.changes else 0.0, changes=self.changes
+        )
 
     def change(self) -> Change | None:
         """Return what shows that the world has changed, if anything does."""

@@ -143,13 +143,22 @@ class BoundedOutput:
             return "the model was learned with impacts by other metrics than those of now"
         return ""
 
-    def use(self, data: bytes, model: Model, wave: int) -> None:
-        """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
+    def use(
+        self, data: bytes, model: Model, wave: int, decided: DeciderState | None = None
+    ) -> None:
+        """Have a model decide from the next evaluation on, in a wave; feedback is on one model.
+
+        Args:
+            data: its bytes.
+            model: what they are.
+            wave: the one that has ended.
+            decided: from where it goes on if it is another than before; from nothing by default.
+        """
         state, version = self.state, version_of_model(data)
         # One that decided before a restart ends nothing that was going on then.
         found = self.model is None and state.model == version
         if state.model != version:
-            state.decided = DeciderState()
+            state.decided = decided or DeciderState()
             state.begun = wave
             self._error.unpredicted()
             state.renewal.trained, state.renewal.refits, state.renewal.failure = wave, 0, ""
@@ -198,7 +207,7 @@ class BoundedOutput:
             renewal.failure = fitted.reason
             return
         trained, refits = renewal.trained or state.begun, renewal.refits
-        self.use(*fitted, wave)
+        self.use(*fitted, wave, state.decided.fitted_anew(fitted[1]))
         renewal.trained, renewal.refits, renewal.failure = trained, refits + 1, ""
 
     @property
