@@ -47,6 +47,8 @@ REQUEST = StepRequest(
     ),
     cut=Cut({"topic": (3, 4)}),
     since=Cut({"topic": (1, 0)}),
+    previous="manifest-1",
+    result_proof=b"\x00\xff",
 )
 
 
@@ -73,6 +75,7 @@ def test_a_message_is_one_line_and_reads_back(message: WorkerMessage) -> None:
         WorkerFailed("no Java", "trace\nback"),
         StepStarted("r1", 2),
         StepEnded("r1", 2, Ending.FAILED, 1.5, reason="boom", detail="trace\nback"),
+        StepEnded("r1", 2, Ending.COMMITTED, 1.5, result="manifest\n2"),
     ],
 )
 def test_a_reply_is_one_line_and_reads_back(reply: WorkerReply) -> None:
@@ -80,6 +83,16 @@ def test_a_reply_is_one_line_and_reads_back(reply: WorkerReply) -> None:
 
     assert line.index(b"\n") == len(line) - 1
     assert decode_reply(line) == reply
+
+
+def test_what_the_version_before_says_has_neither_previous_nor_result() -> None:
+    request = msgspec.json.decode(encode_line(REQUEST))
+    del request["previous"], request["result_proof"]
+    ended = b'{"type":"ended","run":"r1","attempt":1,"ending":"committed","seconds":1.0}'
+
+    told = msgspec.convert(request, StepRequest)
+    assert (told.previous, told.result_proof) == ("", b"")
+    assert decode_reply(ended) == StepEnded("r1", 1, Ending.COMMITTED, 1.0)
 
 
 def test_a_line_that_is_no_reply_is_an_error() -> None:

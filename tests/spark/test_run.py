@@ -23,7 +23,7 @@ from headgate.events import (
     UpdateKind,
     updates_topic,
 )
-from headgate.spark import StepRequest, Thrift2Address, containers
+from headgate.spark import ResultError, StepRequest, Thrift2Address, containers
 from headgate.spark.run import Run
 from headgate.spark.source.undecodable import UndecodableValue
 from headgate.spark.updates import Record
@@ -180,3 +180,24 @@ def test_some_rows_far_apart_are_no_scan_of_all_between(monkeypatch: pytest.Monk
 
     assert changes.column("value").to_pylist() == [1.0] * len(unsure)
     assert table.read < 20 * len(unsure)
+
+
+def test_a_step_finds_what_was_named_before_and_names_what_its_commit_shall() -> None:
+    request = StepRequest(
+        "flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k", previous="manifest-1"
+    )
+    session = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
+    told: list[str] = []
+    run = Run(
+        cast(Any, session), request, readers=lambda: cast(Any, nullcontext()),
+        cancelled=lambda: False, on_named=told.append,
+    )  # fmt: skip
+
+    assert (run.previous, run.result) == ("manifest-1", "")
+    run.commit_as("manifest-2")
+    with pytest.raises(ResultError):
+        run.commit_as("x" * 1_025)
+    assert run.result == "manifest-2"
+    run.commit_as("manifest-3")
+    assert run.result == "manifest-3"
+    assert told == ["manifest-2", "manifest-3"]

@@ -1,6 +1,8 @@
 """A step in a process of its own: under spark-submit, or on a Spark Connect server.
 
 Whoever starts the process has claimed the run, and commits it when the process ends with status 0.
+What the step names for the commit is kept in HBase until then: no other place is reached from
+wherever a cluster, or Airflow, has the process run.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import msgspec
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from headgate.client import Thrift2Connection
+from headgate.spark.ledger import NamedResults, until_answered
 from headgate.spark.messages import StepRequest
 from headgate.spark.run import Run
 from headgate.spark.source.registration import register_sources
@@ -59,7 +63,20 @@ def current_run(spark: SparkSession, described: Mapping[str, Any] | None = None)
 def _run(spark: SparkSession, request: StepRequest) -> Run:
     register_sources(spark)
     pool = ReaderPool()
-    return Run(spark, request, readers=lambda: pool.lent(request), cancelled=lambda: False)
+    return Run(
+        spark,
+        request,
+        readers=lambda: pool.lent(request),
+        cancelled=lambda: False,
+        on_named=lambda result: until_answered(lambda: _keep(request, result)),
+    )
+
+
+def _keep(request: StepRequest, result: str) -> None:
+    """Keep what the run names, for whoever commits it."""
+    with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
+        results = NamedResults(connection, request.ledger, request.result_proof)
+        results.name(request.key, request.token, result)
 
 
 def _request(named: str) -> StepRequest:

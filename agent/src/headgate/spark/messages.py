@@ -77,6 +77,10 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """In which it runs, apart from what others of a pool do; empty: the worker's only one."""
     directory: str = ""
     """Where its log goes; the worker's own directory where empty."""
+    previous: str = ""
+    """The result of the action's last committed run that had one."""
+    result_proof: bytes = b""
+    """The agent's, by which observers let a program of its own keep what its run names."""
 
     @property
     def key(self) -> RunKey:
@@ -168,6 +172,8 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     went along where it ran in a cluster."""
     space: str = ""
     """As in the request."""
+    result: str = ""
+    """What the commit has named; empty where not committed."""
 
 
 WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep | CloseSpace

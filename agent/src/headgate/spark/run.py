@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.events import Cut
 from headgate.spark.changes_reading import ChangesReader
 from headgate.spark.containers import StepContainers
+from headgate.spark.ledger import checked_result
 from headgate.spark.messages import StepRequest
 from headgate.spark.reading import ContainerReader
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
@@ -54,10 +55,12 @@ class Run:
         request: what to run.
         readers: lends a consumer for the time of a read.
         cancelled: returns whether the run was cancelled.
+        on_named: called with each result that the step names.
 
     Attributes:
         spark: the session.
         undecoded: values that the driver read for the step and that their codec could not.
+        result: what the run's commit names, as the step has it by now.
     """
 
     def __init__(
@@ -66,9 +69,12 @@ class Run:
         request: StepRequest,
         readers: Callable[[], AbstractContextManager[UpdateReader]],
         cancelled: Callable[[], bool],
+        on_named: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.spark = spark
         self.undecoded = UndecodedValues()
+        self.result = ""
+        self._on_named = on_named
         self._request = request
         self._cancelled = cancelled
         self._containers = StepContainers(request)
@@ -119,6 +125,14 @@ class Run:
         return self._request.since
 
     @property
+    def previous(self) -> str:
+        """The result of the action's last committed run that had one; empty where none had.
+
+        It is the same in all attempts of the run.
+        """
+        return self._request.previous
+
+    @property
     def parameters(self) -> Mapping[str, Any]:
         """The launcher's parameters in the dataflow file."""
         return self._request.parameters
@@ -132,6 +146,25 @@ class Run:
     def rows_written(self) -> int:
         """Rows that the step wrote."""
         return self._writer.rows_written
+
+    def commit_as(self, result: str) -> None:
+        """Have the run's commit name a result, which the action's next run finds as ``previous``.
+
+        What is committed and what it names are decided in one: a run that fails, or whose claim
+        another attempt takes, names nothing. A run that names nothing, or the empty text, leaves
+        the result of the one before it standing.
+
+        Args:
+            result: at most 1,024 characters, such as the name of a file with the step's state. Of
+                several calls the last one counts.
+
+        Raises:
+            ResultError: it is no text, or too long.
+            ConnectionFailed: in a program of its own, the observer does not answer.
+        """
+        named = checked_result(result)
+        self._on_named(named)
+        self.result = named
 
     # -- reading -----------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ class EndOfRun(Struct, frozen=True):
     action: str
     run: str
     attempt: int
+    result: str = ""
+    """What its commit named."""
 
 
 class MayStart(Struct, frozen=True):

@@ -88,7 +88,7 @@ class JobFiles:
     def create(self, job: Job) -> None:
         """Write the description; a job that is described already stays what it is."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # What is run neither claims its run nor commits it.
+        # What is run neither claims its run nor commits it; it may name what the commit names.
         request = msgspec.structs.replace(job.request, ledger_proof=b"")
         self._write(_REQUEST, msgspec.json.encode(request))
         self._write(_DESCRIPTION, msgspec.json.encode(job))

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.agent.launchers.kinds import Work, backend_of
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
-from headgate.spark import Claimed, Ending, LostClaim, RunLedger, StepEnded
+from headgate.spark import Claimed, Ending, LostClaim, NamedResults, RunLedger, StepEnded
 
 T = TypeVar("T")
 
@@ -78,7 +80,7 @@ class JobRunner:
     def _carried_out(self) -> StepEnded:
         request = self._job.request
         claim = self._patiently(
-            lambda ledger: ledger.claim(
+            lambda connection: self._ledger(connection).claim(
                 request.key, request.attempt, request.token, self._job.holder
             )
         )
@@ -91,8 +93,12 @@ class JobRunner:
             work.stop()
         if failure:
             return self._end(Ending.FAILED, failure, self._tail())
-        self._patiently(lambda ledger: ledger.commit(request.key, claim))
-        return self._end(Ending.COMMITTED)
+        # What has ended names nothing more: read again, it is the same.
+        result = self._patiently(self._named)
+        self._patiently(
+            lambda connection: self._ledger(connection).commit(request.key, claim, result)
+        )
+        return msgspec.structs.replace(self._end(Ending.COMMITTED), result=result)
 
     def _await(self, work: Work, claim: Claimed) -> str:
         looked = time.monotonic()
@@ -111,18 +117,26 @@ class JobRunner:
     def _check(self, claim: Claimed) -> None:
         request = self._job.request
         try:
-            state = self._ask(lambda ledger: ledger.state(request.key))
+            state = self._ask(lambda connection: self._ledger(connection).state(request.key))
         except ClientError:
             return  # nobody can say now; the commit decides
         if state != claim:
             raise LostClaim(request.key, request.attempt, request.token, state)
 
-    def _ask(self, question: Callable[[RunLedger], T]) -> T:
+    def _ledger(self, connection: Thrift2Connection) -> RunLedger:
         request = self._job.request
-        with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
-            return question(RunLedger(connection, request.ledger, request.ledger_proof))
+        return RunLedger(connection, request.ledger, request.ledger_proof)
 
-    def _patiently(self, question: Callable[[RunLedger], T]) -> T:
+    def _named(self, connection: Thrift2Connection) -> str:
+        request = self._job.request
+        return NamedResults(connection, request.ledger).named(request.key, request.token)
+
+    def _ask(self, question: Callable[[Thrift2Connection], T]) -> T:
+        hbase = self._job.request.hbase
+        with Thrift2Connection(hbase.host, hbase.port) as connection:
+            return question(connection)
+
+    def _patiently(self, question: Callable[[Thrift2Connection], T]) -> T:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:

@@ -190,8 +190,9 @@ class _HBaseLedger:
 
     def forget(self, key: RunKey) -> None:
         """See ``ports.Ledger``."""
-        origin = agent_origin(self._seals.proof((key.row,)))
-        self._connections.call(lambda c: c.delete(self._seals.table, [key.row], origin=origin))
+        rows = (key.row, key.result_row)
+        origin = agent_origin(self._seals.proof(rows))
+        self._connections.call(lambda c: c.delete(self._seals.table, rows, origin=origin))
 
 
 class _Observation:

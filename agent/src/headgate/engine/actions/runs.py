@@ -55,7 +55,7 @@ TRANSITIONS: dict[tuple[RunState, RunEvent], RunState] = {
 
 
 class ActiveRun(Struct):
-    """A run that has not committed. Its attempts share the cut and the cause."""
+    """A run that has not committed. Its attempts share the cut, the cause and ``previous``."""
 
     run: str
     attempt: int
@@ -71,6 +71,8 @@ class ActiveRun(Struct):
     ended_before: set[str] = set()
     losses: int = 0
     """Attempts that were lost with their agent, since the last of which more is known."""
+    previous: str = ""
+    """The result that stood when it was launched."""
 
 
 class PastRun(Struct, frozen=True):
@@ -83,3 +85,5 @@ class PastRun(Struct, frozen=True):
     cause: Cause
     launched_at: float
     finished_at: float
+    result: str = ""
+    """What stands since: what its commit named or, where it named nothing, what stood before."""

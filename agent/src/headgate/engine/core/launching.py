@@ -38,6 +38,7 @@ class Launching:
             launched_at=state.now,
             time_before=action.since,
             ended_before=action.ended,
+            previous="" if action.last is None else action.last.result,
         )
         action.run = run
         self._policies.launching(action)
@@ -76,6 +77,7 @@ class Launching:
                 run.since,
                 run.cause,
                 action.spec.timeout,
+                run.previous,
             )
         )
 

@@ -70,7 +70,9 @@ class Outcomes:
                 pending.committed += consumed.updates
                 consumed.release()
             cells.columns.tidy()
+        result = run.previous
         if isinstance(stimulus, RunFinished):
+            result = stimulus.result or result
             action.seen = Cut({**action.seen.offsets, **run.cut.offsets})
             action.seen_at = run.launched_at
         action.run = None
@@ -83,6 +85,7 @@ class Outcomes:
             run.cause,
             run.launched_at,
             self._state.now,
+            result,
         )
         self._policies.committed(action)
         if not action.has_run:

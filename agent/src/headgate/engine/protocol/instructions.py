@@ -23,7 +23,8 @@ class Cause(Struct, frozen=True):
 class Launch(Struct, frozen=True, tag="launch"):
     """Run the action on what its ``cut`` holds; ``since`` is the cut of its last committed run.
 
-    A further attempt has the same run, cut, since and cause. The service saves a snapshot first.
+    ``previous`` is the result of the last committed run that had one. A further attempt has the
+    same run, cut, since, cause and previous. The service saves a snapshot first.
     """
 
     action: str
@@ -33,6 +34,7 @@ class Launch(Struct, frozen=True, tag="launch"):
     since: Cut
     cause: Cause
     timeout: float | None = None
+    previous: str = ""
 
 
 class NotifyAt(Struct, frozen=True, tag="notify-at"):

@@ -81,12 +81,16 @@ class RunStarted(Struct, frozen=True):
 
 
 class RunFinished(Struct, frozen=True):
-    """The run has committed; sent after a barrier on the tables that the action writes."""
+    """The run has committed; sent after a barrier on the tables that the action writes.
+
+    ``result`` is what its commit named, which the engine does not look into; empty where nothing.
+    """
 
     now: float
     action: str
     run: str
     attempt: int
+    result: str = ""
 
 
 class RunRehearsed(Struct, frozen=True):

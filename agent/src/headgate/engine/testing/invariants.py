@@ -49,6 +49,11 @@ def check_invariants(engine: Engine) -> None:
             )
             _require(holds=run.cut.covers(run.since), words=f"{place}: the cut goes backwards")
             _require(holds=engine.cut.covers(run.cut), words=f"{place}: a cut of the future")
+            standing = "" if action.last is None else action.last.result
+            _require(
+                holds=run.previous == standing,
+                words=f"{place}: it goes on from {run.previous!r} while {standing!r} stands",
+            )
         if action.spec.role is ActionRole.INPUT:
             _require(holds=action.number == 0, words=f"{place}: an input was launched")
         elif action.number:

@@ -201,11 +201,11 @@ class EngineTester:
         """End the wave of these input actions."""
         return self.handle(WaveEnded(self.now, actions, number, time))
 
-    def finish(self, action: str) -> list[Instruction]:
-        """Let the active run of the action start and commit."""
+    def finish(self, action: str, result: str = "") -> list[Instruction]:
+        """Let the active run of the action start and commit, maybe with a result."""
         run, attempt = self._active(action)
         started = self.handle(RunStarted(self.now, action, run, attempt))
-        return started + self.handle(RunFinished(self.now, action, run, attempt))
+        return started + self.handle(RunFinished(self.now, action, run, attempt, result))
 
     def fail(self, action: str, reason: str = "it failed") -> list[Instruction]:
         """Let the active attempt of the action fail."""

@@ -24,7 +24,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
-from headgate.spark.ledger import Claimed, LostClaim, RunLedger
+from headgate.spark.ledger import Claimed, Committed, LostClaim, RunLedger, until_answered
 from headgate.spark.messages import (
     AdoptSession,
     CancelStep,
@@ -63,9 +63,6 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 """What a dataflow's configuration overrides. Steps are small: few partitions, no web page, and no
 adaptive execution, which doubles the time of a query over some thousand rows."""
-
-_COMMIT_PAUSES: Final = (0.5, 1.0, 2.0)
-"""Seconds between tries to commit where no reply came: an observer restarts in less."""
 
 _CANCEL_PAUSE: Final = 0.2
 """Seconds between two looks for jobs of a cancelled step."""
@@ -342,14 +339,14 @@ class Worker:
         except BaseException as error:  # noqa: BLE001
             return failed(error)
         try:
-            self._commit(request, claim)
+            committed = self._commit(request, claim, run.result)
         except LostClaim as error:
             return ended(Ending.LOST_CLAIM, str(error))
         except ConnectionFailed as error:
             return ended(Ending.UNCERTAIN, _in_one_line(error), traceback.format_exc())
         except ClientError as error:
             return failed(error)
-        return ended(Ending.COMMITTED)
+        return msgspec.structs.replace(ended(Ending.COMMITTED), result=committed.result)
 
     def _step(self, request: StepRequest, space: Space) -> Callable[[Run], object]:
         anew = request.action in space.failed
@@ -365,19 +362,14 @@ class Worker:
             ledger = RunLedger(connection, request.ledger, request.ledger_proof)
             return ledger.claim(request.key, request.attempt, request.token, self._holder)
 
-    def _commit(self, request: StepRequest, claim: Claimed) -> None:
-        for pause in (*_COMMIT_PAUSES, None):
-            try:
-                with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
-                    RunLedger(connection, request.ledger, request.ledger_proof).commit(
-                        request.key, claim
-                    )
-                return
-            except ConnectionFailed:
-                # A commit may be repeated: one that took place is found to have.
-                if pause is None:
-                    raise
-                time.sleep(pause)
+    def _commit(self, request: StepRequest, claim: Claimed, result: str) -> Committed:
+        def commit() -> Committed:
+            with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
+                ledger = RunLedger(connection, request.ledger, request.ledger_proof)
+                return ledger.commit(request.key, claim, result)
+
+        # A commit may be repeated: one that took place is found to have.
+        return until_answered(commit)
 
 
 def _in_one_line(error: BaseException) -> str:

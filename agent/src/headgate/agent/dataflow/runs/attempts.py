@@ -162,9 +162,10 @@ class Attempts:
     def launch(self, launch: Launch, now: float) -> None:
         """Make an attempt that was prepared."""
         attempt = self._active[launch.run]
-        if launch.attempt > 1 and self._committed(launch):
+        committed = self._committed(launch) if launch.attempt > 1 else None
+        if committed is not None:
             # The attempt before committed, and whoever should have said so was lost.
-            self._finish(attempt, now)
+            self._finish(attempt, now, committed.result)
             return
         if self._state.definition.shadow:
             self._shadow(attempt, now)
@@ -277,6 +278,8 @@ class Attempts:
             since=state.since(launch),
             ledger=self._context.seals.table,
             ledger_proof=self._context.seals.proof((key.row,)),
+            previous=launch.previous,
+            result_proof=self._context.seals.proof((key.result_row,)),
             kafka_properties=self._context.kafka_properties,
             on_undecodable=state.dataflow.on_undecodable,
         )
@@ -325,9 +328,11 @@ class Attempts:
         )
         match ended.ending:
             case Ending.COMMITTED:
-                self._finish(attempt, now)
-            case Ending.UNCERTAIN | Ending.LOST_CLAIM if self._committed(attempt.launch):
-                self._finish(attempt, now)
+                self._finish(attempt, now, ended.result)
+            case Ending.UNCERTAIN | Ending.LOST_CLAIM if (
+                committed := self._committed(attempt.launch)
+            ) is not None:
+                self._finish(attempt, now, committed.result)
             case _:
                 reason = ended.reason or f"the attempt ended {ended.ending.value}"
                 self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now)
@@ -335,8 +340,9 @@ class Attempts:
 
     def _worker_lost(self, attempt: Attempt, lost: WorkerLost, now: float) -> None:
         self.release(lost.run)
-        if self._committed(attempt.launch):
-            self._finish(attempt, now)
+        committed = self._committed(attempt.launch)
+        if committed is not None:
+            self._finish(attempt, now, committed.result)
         elif attempt.cancelled:
             self._fail(attempt, RunOutcome.CANCELLED, lost.reason, lost.detail, now)
         elif attempt.stopped:
@@ -348,7 +354,7 @@ class Attempts:
     def _displaced(self, attempt: Attempt, displaced: AttemptDisplaced, now: float) -> None:
         """Make an attempt again that was lost by no fault of its own; the engine need not know."""
         launch = attempt.launch
-        if attempt.cancelled or attempt.stopped or self._committed(launch):
+        if attempt.cancelled or attempt.stopped or self._committed(launch) is not None:
             lost = WorkerLost(displaced.run, displaced.attempt, displaced.reason)
             self._worker_lost(attempt, lost, now)
             return
@@ -371,22 +377,24 @@ class Attempts:
         del self._under_way[run]
         self._context.admission.give()
 
-    def _committed(self, launch: Launch) -> bool:
+    def _committed(self, launch: Launch) -> Committed | None:
+        """Return the commit of a run, whichever attempt made it; None where none has."""
         key = RunKey(self._state.name, launch.action, launch.run)
         try:
-            return isinstance(self._context.ledger.state(key), Committed)
+            state = self._context.ledger.state(key)
         except LedgerError:
             # Nobody knows: the run is done again rather than not at all. No attempt could claim
             # it in this row; one before it that still works is behind the fence of the next.
             log.exception("a row of the ledger is deleted", dataflow=self._state.name)
             self._context.ledger.forget(key)
-            return False
+            return None
+        return state if isinstance(state, Committed) else None
 
-    def _finish(self, attempt: Attempt, now: float) -> None:
+    def _finish(self, attempt: Attempt, now: float, result: str = "") -> None:
         launch = attempt.launch
         self._note(attempt, ended=now)
         self._port.ask(
-            EndOfRun(launch.action, launch.run, launch.attempt),
+            EndOfRun(launch.action, launch.run, launch.attempt, result),
             self._state.tables_written((launch.action,)),
             now,
         )
@@ -410,8 +418,9 @@ class Attempts:
         self._note(attempt, outcome=outcome)
         self._measure(attempt, outcome)
         self.committed_runs[end.action] += 1
-        ended = RunRehearsed if attempt.shadow else RunFinished
-        self._port.handle(ended(now, end.action, end.run, end.attempt))
+        which = (now, end.action, end.run, end.attempt)
+        shadow = attempt.shadow
+        self._port.handle(RunRehearsed(*which) if shadow else RunFinished(*which, end.result))
 
     def cancel(self, action: str) -> None:
         """Have an action's attempt ended; what follows is what follows any failure.

@@ -121,7 +121,8 @@ class DagRun:
             message = f"DAG {self._dag} is paused: unpause it in Airflow, then retry"
             raise AirflowRefused(message)
         request = msgspec.to_builtins(self._job.request)
-        # A DAG run's conf is shown: these hold passwords, and what is for the attendant alone.
+        # A DAG run's conf is shown: these hold passwords, and what is for the attendant alone. The
+        # proof that stays lets a reader do no more to this run than its origin does.
         del request["kafka_properties"], request["ledger_proof"]
         body = {
             "dag_run_id": self.id,
