@@ -1,17 +1,30 @@
-"""A step in a process of its own: which code it ran is noted beside its run."""
+"""A step in a process of its own: which code it ran is noted, and what its run is to name kept."""
 
 from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import MagicMock
 
 import msgspec
 import pytest
 
-from headgate.spark import StepRequest, Thrift2Address, code_hash, digest_of, driver
+from headgate.client import Columns, ConnectionFailed
+from headgate.events import Origin
+from headgate.spark import (
+    NamedResults,
+    ResultError,
+    StepRequest,
+    Thrift2Address,
+    code_hash,
+    current_run,
+    digest_of,
+    driver,
+)
+from headgate.spark import ledger as ledger_module
 
 STEPS = """
 from pathlib import Path
@@ -58,3 +71,102 @@ def test_the_hash_of_the_code_is_noted_before_the_step_and_after_what_it_importe
 
     assert seen.read_text() == of(name)
     assert code.read_text() == of(name, other)
+
+
+REQUEST = StepRequest(
+    *("air", "zones", "r1", 2, 7, "steps:step"),
+    Thrift2Address("hbase", 9191),
+    "kafka:9092",
+    previous="manifest-1",
+    result_proof=b"an agent's",
+)
+
+
+class Results:
+    """A table, and the connection to it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, dict[bytes, bytes]] = {}
+        self.proofs: list[bytes] = []
+        self.away = 0
+        """How many of the next writes are answered by nobody."""
+
+    def __call__(self, host: str, port: int) -> Results:
+        assert (host, port) == ("hbase", 9191)
+        return self
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def get(self, table: str, row: bytes, columns: Any = ()) -> dict[bytes, bytes]:
+        return self.rows.get(row, {})
+
+    def put(
+        self, table: str, rows: Iterable[tuple[bytes, Columns]], *, origin: Origin | None = None
+    ) -> int:
+        if self.away:
+            self.away -= 1
+            raise ConnectionFailed("no reply")
+        assert origin is not None
+        self.proofs.append(origin.proof)
+        self.rows.update({row: dict(cells) for row, cells in rows})
+        return 1
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> Results:
+    made = Results()
+    monkeypatch.setattr(driver, "Thrift2Connection", made)
+    monkeypatch.setattr(driver, "register_sources", lambda _: None)
+    monkeypatch.setattr(ledger_module.time, "sleep", lambda _: None)
+    return made
+
+
+def named(results: Results) -> str:
+    return NamedResults(results, "headgate").named(REQUEST.key, REQUEST.token)
+
+
+def test_what_a_program_names_is_kept_for_whoever_commits_its_run(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = tmp_path / "request.json"
+    described.write_bytes(msgspec.json.encode(REQUEST))
+    monkeypatch.setenv(driver.RUN_VARIABLE, str(described))
+
+    run = current_run(cast(Any, MagicMock()))
+    run.commit_as(f"after {run.previous}")
+
+    assert named(results) == "after manifest-1"
+    assert results.proofs == [b"an agent's"]
+
+
+def test_a_task_of_airflow_names_the_result_of_its_dag_run(results: Results) -> None:
+    conf = msgspec.json.decode(msgspec.json.encode(REQUEST))
+
+    run = current_run(cast(Any, MagicMock()), conf)
+    run.commit_as("early")
+    run.commit_as("late")
+
+    assert run.previous == "manifest-1"
+    assert named(results) == "late"
+
+
+def test_an_observer_that_restarts_costs_a_program_no_result(results: Results) -> None:
+    results.away = 3
+    current_run(cast(Any, MagicMock()), msgspec.to_builtins(REQUEST)).commit_as("manifest-2")
+
+    assert named(results) == "manifest-2"
+
+
+def test_a_program_whose_result_could_not_be_kept_fails(results: Results) -> None:
+    run = current_run(cast(Any, MagicMock()), msgspec.to_builtins(REQUEST))
+    results.away = 99
+    with pytest.raises(ConnectionFailed):
+        run.commit_as("manifest-2")
+    with pytest.raises(ResultError):
+        run.commit_as("x" * 2_000)
+
+    assert (run.result, results.rows) == ("", {})

@@ -30,6 +30,8 @@ def make_job(tmp_path: Path) -> MakeJob:
             python_path=(str(tmp_path),),
             kafka_properties={"sasl.password": "secret"},
             ledger_proof=b"an agent's",
+            previous="manifest-1",
+            result_proof=b"for one row",
         )
         files = JobFiles(tmp_path / "job")
         job = Job(

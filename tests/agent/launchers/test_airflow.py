@@ -88,6 +88,7 @@ def test_a_run_is_triggered_with_its_parameters_and_without_secrets(
     assert body["conf"]["headgate"]["token"] == 7
     assert "secret" not in json.dumps(body)
     assert "ledger_proof" not in body["conf"]["headgate"]
+    assert body["conf"]["headgate"]["previous"] == "manifest-1"
 
 
 def test_a_run_that_was_triggered_before_is_found(run_of: Any, airflow: Airflow) -> None:

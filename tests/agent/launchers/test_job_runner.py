@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from headgate.agent.launchers import job_runner
 from headgate.agent.launchers.job_runner import JobRunner
-from headgate.client import Columns
+from headgate.client import Columns, ConnectionFailed
 from headgate.flows import CommandLauncher, ConnectLauncher
-from headgate.spark import Ending
+from headgate.spark import Committed, Ending, RunLedger
 
 
 class Rows:
@@ -19,6 +19,10 @@ class Rows:
 
     def __init__(self) -> None:
         self.value: bytes | None = None
+        self.named: dict[bytes, bytes] = {}
+        """What programs have named, by attempt."""
+        self.lost = 0
+        """How many of the next moves are answered by nobody."""
 
     def __call__(self, host: str, port: int) -> Rows:
         return self
@@ -30,6 +34,8 @@ class Rows:
         pass
 
     def get(self, table: str, row: bytes, columns: Any = ()) -> dict[bytes, bytes]:
+        if row.startswith(b"result/"):
+            return self.named
         return {} if self.value is None else {b"run:state": self.value}
 
     def check_and_put(
@@ -38,6 +44,9 @@ class Rows:
         if self.value != expected:
             return False
         self.value = put[column]
+        if self.lost:
+            self.lost -= 1
+            raise ConnectionFailed("no reply")
         return True
 
 
@@ -86,3 +95,50 @@ def test_of_its_log_the_end_is_shown_however_long_the_lines(
     assert (ended.ending, ended.reason) == (Ending.FAILED, "status 1")
     assert ended.detail.endswith("\nit failed")
     assert len(ended.detail) <= 1 << 16
+
+
+def ended_by(make_job: Any, rows: Rows, failure: str = "") -> Any:
+    """Return how a job ended whose program has named something, and how its run stands."""
+    files, job = make_job(ConnectLauncher("steps:zones"))
+    JobRunner(files, job, lambda: Ended(files, failure)).run()
+    return files.ended(), RunLedger(cast(Any, rows), "headgate").state(job.request.key)
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_a_job_commits_what_its_own_program_has_named(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    monkeypatch.setattr(job_runner, "_PAUSE", 0.0)
+    rows = Rows()
+    monkeypatch.setattr(job_runner, "Thrift2Connection", rows)
+    rows.named = {b"run:result-6": b"of a zombie", b"run:result-7": b"manifest-2"}
+    rows.lost = lost
+    ended, state = ended_by(make_job, rows)
+    assert (ended.ending, ended.result) == (Ending.COMMITTED, "manifest-2")
+    assert state == Committed(2, 7, "holder", "manifest-2")
+
+
+def test_a_job_that_named_nothing_commits_no_result(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Rows()
+    monkeypatch.setattr(job_runner, "Thrift2Connection", rows)
+    rows.named = {b"run:result-6": b"of a zombie"}
+    ended, state = ended_by(make_job, rows)
+    assert (ended.ending, ended.result, state.result) == (Ending.COMMITTED, "", "")
+
+
+@pytest.mark.parametrize(
+    ("named", "failure", "reason"),
+    [(b"manifest-2", "status 1", "status 1"), (b"\xff", "", "holds what no run has named")],
+)
+def test_a_job_that_fails_or_whose_result_is_none_commits_nothing(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch, named: bytes, failure: str, reason: str
+) -> None:
+    rows = Rows()
+    monkeypatch.setattr(job_runner, "Thrift2Connection", rows)
+    rows.named = {b"run:result-7": named}
+    ended, state = ended_by(make_job, rows, failure)
+    assert (ended.ending, ended.result) == (Ending.FAILED, "")
+    assert reason in ended.reason
+    assert not isinstance(state, Committed)

@@ -21,3 +21,14 @@ def test_a_stored_state_is_read(version):
     engine = Engine(told.spec, story.saved(version))
     assert story.meaning(engine) == story.meaning(told.engine)
     check_invariants(engine)
+
+
+@pytest.mark.parametrize("version", range(1, SNAPSHOT_VERSION + 1))
+def test_what_was_stored_before_runs_had_results_goes_on_from_none(version):
+    told = story.played()
+    told.engine = Engine(told.spec, story.saved(version))
+    told.finish("first", "m1")
+    told.request("second")
+    told.request("first")
+    previous = {launch.action: launch.previous for launch in told.launches()[-2:]}
+    assert previous == {"second": "", "first": "m1"}
