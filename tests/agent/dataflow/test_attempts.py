@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 from simulation import World
 from simulation.driving import ask, feed, outcomes, started, states, status, wave
+from simulation.worker import result_of
 
 from headgate.agent.errors import Refused
+from headgate.agent.ports import Report, WorkerLost
 from headgate.events import Fence
 from headgate.flows import parse_dataflow
-from headgate.spark import Ending, StepEnded
+from headgate.spark import Claimed, Ending, RunKey, StepEnded
 
 
 def test_a_step_that_fails_is_tried_again(world: World) -> None:
@@ -243,3 +245,64 @@ def test_of_a_failure_is_kept_what_people_read_and_no_more(world: World) -> None
     assert record.detail.startswith("Traceback: it began")
     assert record.detail.endswith("OSError: it ended")
     assert len(agent.runtime.decisions.newest[-1].words) < 3_000
+
+
+def test_a_run_is_told_the_result_of_the_one_before_in_all_its_attempts(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    world.failing["first"] = 1
+    feed(world)
+    wave(world, agent)
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed", "failed", "committed", "committed"]
+    one, two, three = (r for r in world.commits if r.action == "first")
+    assert [r.previous for r in (one, two, three)] == ["", result_of(one), result_of(two)]
+    assert two.attempt == 2
+
+
+@pytest.mark.parametrize("route", ["said", "uncertain", "lost claim", "lost worker", "cancelled"])
+def test_the_result_is_that_of_the_commit_whoever_reports_the_end(world: World, route: str) -> None:
+    world.hanging.add("first")
+    agent = started(world)
+    feed(world)
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
+    for _ in range(50):
+        world.step()
+    assert agent.runtime is not None
+    (record,) = agent.runtime.history.records
+    key = RunKey("two-steps", "first", record.run)
+    claim = world.ledger.state(key)
+    assert isinstance(claim, Claimed)
+    world.ledger.commit(key, claim, "m1")
+    reports: dict[str, Report] = {
+        "said": StepEnded(record.run, 1, Ending.COMMITTED, 1.0, result="m1"),
+        "uncertain": StepEnded(record.run, 1, Ending.UNCERTAIN, 1.0, reason="no reply"),
+        "lost claim": StepEnded(record.run, 1, Ending.LOST_CLAIM, 1.0),
+        "lost worker": WorkerLost(record.run, 1, "it was killed"),
+        "cancelled": WorkerLost(record.run, 1, "it was cancelled by hand"),
+    }
+    if route == "cancelled":
+        agent.runtime._attempts._under_way[record.run].cancelled = True
+    ask(agent, lambda runtime, now: runtime.report(reports[route], now))
+    world.run(lambda: agent.settled() >= number)
+    last = agent.runtime.state.engine.actions["first"].last
+    assert last is not None
+    assert (last.run, last.result) == (record.run, "m1")
+
+
+def test_what_a_given_up_run_would_have_named_is_nobodys(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    (one,) = (r for r in world.commits if r.action == "first")
+    world.failing["first"] = 2
+    feed(world)
+    wave(world, agent)
+    assert states(world, agent)["first"] == "quarantined"
+    agent.alive = False
+    other = started(world)
+    ask(other, lambda runtime, now: runtime.commands.retry("first", now))
+    world.run(lambda: True)
+    assert [r.previous for r in world.commits if r.action == "first"] == ["", result_of(one)]

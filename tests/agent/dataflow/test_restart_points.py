@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 from simulation import World
+from simulation.worker import result_of
 
 from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.flows import parse_dataflow
-from headgate.spark import Free, StepRequest
+from headgate.spark import Committed, Free, StepRequest
 
 Victims = frozenset[str]
 EVERYTHING = 400
@@ -68,8 +69,19 @@ def check(world: World) -> None:
         for before, after in pairwise(records):
             assert after.since == before.cut, "updates between two runs were left out"
     check_writes(world, commits)
+    check_results(world)
     if isinstance(world, ValueWorld):
         world.check()
+
+
+def check_results(world: World) -> None:
+    """Each run goes on from what the commit before it named, and the ledger says the same."""
+    standing = {"first": "", "second": ""}
+    for request in world.commits:
+        assert request.previous == standing[request.action], f"{request.run} goes on from another"
+        standing[request.action] = result_of(request)
+        state = world.ledger.state(request.key)
+        assert not isinstance(state, Committed) or state.result == result_of(request)
 
 
 def check_writes(world: World, commits: dict[str, StepRequest]) -> None:

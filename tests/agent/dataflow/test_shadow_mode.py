@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from simulation import World
 from simulation.driving import ask, changed_to, feed, outcomes, started, status, wave
+from simulation.worker import result_of
 
 from headgate.agent.errors import Refused
 from headgate.agent.state.sealed import Definition
@@ -78,3 +79,16 @@ def test_in_shadow_mode_nothing_runs_when_somebody_asks(world: World) -> None:
     changed_to(world, agent, shadow=True)
     with pytest.raises(Refused, match="headgate flow update two-steps --launch"):
         ask(agent, lambda runtime, now: runtime.commands.run("first", now))
+
+
+def test_runs_in_shadow_mode_leave_the_result_of_the_last_one_that_was_launched(
+    world: World,
+) -> None:
+    agent = started(world)
+    for shadow in (False, True, True, False):
+        changed_to(world, agent, shadow=shadow)
+        feed(world, value=b"%d" % world.points)
+        wave(world, agent)
+    assert outcomes(agent, "first") == ["committed", "shadow", "shadow", "committed"]
+    one, two = (r for r in world.commits if r.action == "first")
+    assert (one.previous, two.previous) == ("", result_of(one))

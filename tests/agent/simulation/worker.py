@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 
+def result_of(request: StepRequest) -> str:
+    """Return what an attempt's commit names: every attempt something of its own."""
+    return f"state of {request.run}-{request.attempt}"
+
+
 class ScriptedWorker:
     """Runs one attempt at a time; it outlives its agent."""
 
@@ -98,7 +103,7 @@ class ScriptedWorker:
                 yield
         world.point()
         try:
-            world.ledger.commit(request.key, claim)
+            world.ledger.commit(request.key, claim, result_of(request))
         except LostClaim as error:
             self._end(request, Ending.LOST_CLAIM, str(error))
             return
@@ -110,9 +115,9 @@ class ScriptedWorker:
     def _end(self, request: StepRequest, ending: Ending, reason: str) -> None:
         self._request = None
         detail = f"Traceback: {reason}" if reason else ""
-        self._report(
-            StepEnded(request.run, request.attempt, ending, 0.0, reason=reason, detail=detail)
-        )
+        result = result_of(request) if ending is Ending.COMMITTED else ""
+        which = (request.run, request.attempt, ending, 0.0)
+        self._report(StepEnded(*which, reason=reason, detail=detail, result=result))
 
     # -- as the runtime sees it ------------------------------------------------------------------
 
