@@ -23,7 +23,6 @@ from headgate.spark import (
     RunKey,
     RunLedger,
 )
-from headgate.spark import ledger as module
 from headgate.spark.ledger import RESULT_CHARACTERS, checked_result, until_answered
 
 KEY = RunKey("flow", "step", "run-1")
@@ -326,7 +325,7 @@ def test_what_may_be_repeated_is_while_no_reply_comes(
     monkeypatch: pytest.MonkeyPatch, lost: int, answered: bool
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(module.time, "sleep", pauses.append)
+    monkeypatch.setattr("headgate.spark.ledger.time.sleep", pauses.append)
     left = [lost]
 
     def step() -> Any:

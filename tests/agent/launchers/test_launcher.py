@@ -100,10 +100,11 @@ def test_a_job_that_outlived_its_agent_is_reported_under_the_new_number(
     harness.jobs.states[KEY] = Underway(claimed=True)
     assert harness.launcher.recover("r 1", 3)
     assert harness.next() == StepStarted("r 1", 3)
-    harness.jobs.end(KEY, Ending.COMMITTED)
+    told = StepEnded("r 1", 2, Ending.COMMITTED, 1.0, result="manifest-2")
+    harness.jobs.states[KEY] = Over(told, claimed=True)
     ended = harness.next()
     assert isinstance(ended, StepEnded)
-    assert ended.attempt == 3
+    assert (ended.attempt, ended.result) == (3, "manifest-2")
     assert harness.launcher.log("r 1", 3) == Path("2.log")
 
 

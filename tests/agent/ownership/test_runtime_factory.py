@@ -143,7 +143,7 @@ def test_a_run_is_forgotten_as_the_agent_that_may(made: Made) -> None:
     made.noted.clear()
     key = RunKey("air", "clean", "r1")
     context.ledger.forget(key)
-    assert made.noted == [("hbase", "delete", SEALS.table, [key.row])]
+    assert made.noted == [("hbase", "delete", SEALS.table, (key.row, key.result_row))]
 
 
 def test_what_a_dataflow_failed_on_is_remembered_when_it_begins_again(made: Made) -> None:

@@ -86,7 +86,7 @@ class Rows:
 def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
     made = Rows()
     monkeypatch.setattr(module, "Thrift2Connection", made)
-    monkeypatch.setattr(ledger_module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(ledger_module, "_PAUSES", (0.0, 0.0, 0.0))
     return made
 
 

@@ -54,10 +54,11 @@ def slow(run):
 
 
 COMMAND = """
-import json, os, sys, time
+import os, sys, time
 from pathlib import Path
+import msgspec
 from headgate.client import Thrift2Connection
-from headgate.events import Origin
+from headgate.spark import NamedResults, StepRequest
 
 folder = Path(sys.argv[1])
 with (folder / "starts").open("a") as starts:
@@ -67,13 +68,15 @@ while (folder / "hold").exists():
     time.sleep(0.05)
 if (folder / "fail").exists():
     sys.exit("it was told to fail")
-request = json.loads(Path(os.environ["HEADGATE_RUN"]).read_text())
-origin = Origin(request["dataflow"], request["action"], request["run"], request["token"])
+request = msgspec.json.decode(Path(os.environ["HEADGATE_RUN"]).read_bytes(), type=StepRequest)
+with (folder / "previous").open("a") as previous:
+    print(request.previous, file=previous)
 host, port = os.environ["HEADGATE_THRIFT2"].split(":")
 with Thrift2Connection(host, int(port)) as connection:
-    row = request["run"].encode()
-    cells = [(row, {b"f:v": b"1"})]
-    connection.put(request["parameters"]["table"], cells, origin=origin)
+    cells = [(request.run.encode(), {b"f:v": b"1"})]
+    connection.put(request.parameters["table"], cells, origin=request.origin)
+    results = NamedResults(connection, request.ledger, request.result_proof)
+    results.name(request.key, request.token, f"state of {request.run}")
 """
 
 

@@ -117,8 +117,13 @@ def test_with_the_agents_key_an_observer_refuses_what_a_stranger_writes(
     assert "is not known as an agent" in str(refused.value)
     with closing(stand.connect()) as connection, pytest.raises(Hbase_thrift.IOError):
         connection.disable_table(table)
-    agent.settle(scene.name, scene.begin(agent))
-    assert [run["outcome"] for run in agent.runs(scene.name, "report")] == ["committed"]
+    for _ in range(2):
+        agent.settle(scene.name, scene.begin(agent))
+    one, two = agent.runs(scene.name, "report")
+    assert (one["outcome"], two["outcome"]) == ("committed", "committed")
+    # The command may name its run's result, which the next run is told, and nothing else there.
+    previous = (scene.folder / "previous").read_text().splitlines()
+    assert previous == ["", f"state of {one['run']}"]
     assert states(agent) == before
     agent.ask("DELETE", f"/v1/flows/{scene.name}")
     assert scene.name not in states(agent)
