@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from contradiction import require
 from engine.oracle import Base, Oracle, bounded
 from msgspec.structs import asdict
+from simulation.worker import result_of
 
 from agents.kafka import Damaged
 from agents.world import HostileWorld
@@ -65,6 +66,7 @@ class Commits(list[StepRequest]):
         super().__init__()
         self._world = world
         self._runs: set[str] = set()
+        self._results = {""}
         self.cuts: dict[str, Cut] = {}
         """What was shown of each action's topics by its last committed run."""
         self.copies: dict[tuple[str, str, str], Copy] = {}
@@ -76,6 +78,9 @@ class Commits(list[StepRequest]):
         words = f"run {request.run} was committed twice"
         require(holds=request.run not in self._runs, words=words)
         self._runs.add(request.run)
+        words = f"{request.run} goes on from {request.previous!r}, which no commit has named"
+        require(holds=request.previous in self._results, words=words)
+        self._results.add(result_of(request))
         self._check_since(request)
         for watched in request.containers:
             for table in watched.container.tables:
