@@ -92,6 +92,13 @@ _HBASE_JVM = (
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
 )
 
+# Master and region server end in an order of chance. Where the master is first, ZooKeeper goes with
+# it, and the region server, its data whole, asks for it in vain: for 20 s with HBase's defaults.
+_MASTER_ARGUMENTS = (
+    *("-D", "zookeeper.recovery.retry=1"),
+    *("-D", "zookeeper.recovery.retry.intervalmill=100"),
+)
+
 _THRIFT_ARGUMENTS = ("start", "-b", "127.0.0.1", "--infoport", "-1", "-p")
 
 PLANS: dict[Part, PartPlan] = {
@@ -103,7 +110,7 @@ PLANS: dict[Part, PartPlan] = {
             ports=(Port.ZOOKEEPER,),
             after=(),
             java=(*_HBASE_JVM, "-Xmx1g"),
-            arguments=("org.apache.hadoop.hbase.master.HMaster", "start"),
+            arguments=("org.apache.hadoop.hbase.master.HMaster", *_MASTER_ARGUMENTS, "start"),
             ready_line=b"Master has completed initialization",
             answers=listens,
             start_seconds=120.0,
