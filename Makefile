@@ -23,7 +23,8 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 demo: setup
 	$(BIN)/headgate demo aqhi
 
-# With it a Spark starts in half the processor time, and there are dozens of starts.
+# With them Spark, HBase, Kafka and Thrift servers start in half the processor time, and there are
+# dozens of starts.
 $(CLASSES): $(STAMP) tests/class_archive.py
 	$(BIN)/python tests/class_archive.py
 

@@ -1,7 +1,8 @@
-"""Writes an archive of the classes that Spark loads: a JVM that maps it starts in half the time.
+"""Writes archives of the classes that the tests' JVMs load: a start then takes half the time.
 
-``make test`` writes it once, below ``.cache``; ``tests/conftest.py`` shows it to every Spark. One
-that another Java or another PySpark wrote is passed over by the JVM.
+``make test`` has them written once. Spark's is below ``.cache``; ``tests/conftest.py`` shows it to
+every Spark, and one that another Java or another PySpark wrote is passed over by the JVM. Those of
+the local stack it records itself, where its jars are, as it is ended in order; tests kill theirs.
 """
 
 from __future__ import annotations
@@ -53,11 +54,24 @@ def _use(folder: Path) -> None:
     java.wait()
 
 
+def _record_the_stack() -> None:
+    from headgate.local import Lifetime, LocalStack, LocalStackError
+
+    with tempfile.TemporaryDirectory() as home:
+        try:
+            with LocalStack(Path(home), "classes", lifetime=Lifetime.WITH_CALLER):
+                pass
+        except LocalStackError as error:
+            print(f"the local stack starts without archives of classes: {error}", file=sys.stderr)
+
+
 def main() -> None:
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # as tests/conftest.py
+    _record_the_stack()
     ARCHIVE.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ARCHIVE.parent) as name:
         written = Path(name) / ARCHIVE.name
-        options = f'-Xlog:disable -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="{written}"'
+        options = f'-Xlog:disable -XX:ArchiveClassesAtExit="{written}"'
         environment = {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
         program = [sys.executable, __file__, name]
         subprocess.run(program, check=False, env={**os.environ, **environment})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headgate.local import JavaUnfitError, find_java
-from headgate.local.java import parse_version
+from headgate.local.java import parse_build, parse_version
 
 
 def make_java(folder: Path, said: str) -> Path:
@@ -31,6 +31,21 @@ def make_java(folder: Path, said: str) -> Path:
 )
 def test_the_feature_release_is_read_out_of_what_java_says(said: str, version: int | None) -> None:
     assert parse_version(said) == version
+
+
+DEBIAN = """openjdk version "17.0.15" 2025-04-15
+OpenJDK Runtime Environment (build 17.0.15+6-Debian-1deb12u1)
+OpenJDK 64-Bit Server VM (build 17.0.15+6-Debian-1deb12u1, {modes})"""
+
+
+def test_a_build_is_the_same_whatever_options_it_is_started_with() -> None:
+    plain = parse_build(DEBIAN.format(modes="mixed mode, sharing"))
+    assert plain.count("17.0.15+6-Debian-1deb12u1)") == 2
+    assert plain == parse_build(
+        "Picked up JAVA_TOOL_OPTIONS: -XX:TieredStopAtLevel=1\n"
+        + DEBIAN.format(modes="mixed mode, emulated-client, sharing")
+    )
+    assert plain != parse_build(DEBIAN.format(modes="mixed mode").replace("+6", "+7"))
 
 
 def test_java_home_comes_before_path(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ from headgate.local import (
 from headgate.local.configuration import render
 from headgate.local.jars import JarStore, read_lock
 from headgate.local.places import default_cache, find_configuration
+from headgate.local.processes.class_archives import ClassArchives
 from headgate.local.processes.parts import PLANS
 from headgate.local.processes.ports import HOST, Port
 from headgate.local.processes.probes import listens
@@ -245,14 +246,17 @@ class ThriftServers:
         values = {f"{port.key}_port": "0" for port in Port}
         values |= {"data": str(directory), f"{Port.ZOOKEEPER.key}_port": str(zookeeper.port)}
         render(source, self._conf, values)
-        jars = JarStore(default_cache()).provide(read_lock(source / "hbase"), lambda _: None)
-        self._class_path = os.pathsep.join(str(path) for path in (self._conf, *jars))
+        self._jars = JarStore(default_cache()).provide(read_lock(source / "hbase"), lambda _: None)
+        self._class_path = os.pathsep.join(str(path) for path in (*self._jars, self._conf))
+        self._archives = ClassArchives(default_cache(), directory)
 
     def begin(self, part: Part, *options: str) -> ThriftServer:
         """Start THRIFT1 or THRIFT2 without waiting; an option is such as ``-nonblocking``."""
         port = free_port()
+        java = find_java()
         command = [
-            str(find_java().program),
+            str(java.program),
+            *self._archives.options(java, part.value, self._jars),
             f"-Djava.io.tmpdir={self._directory}",
             *PLANS[part].java,
             _MAIN[part],

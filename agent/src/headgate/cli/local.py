@@ -81,7 +81,7 @@ def up(
 def down(*, home: _Home = None, instance: _Instance = "default", as_json: _Json = False) -> None:
     """Stop everything; data, logs and ports stay for the next start."""
     with _outcome(as_json=as_json), _progress() as listen:
-        ended = LocalStack(home, instance).down(listen)
+        ended = LocalStack(home, instance, cache=default_cache(home)).down(listen)
     if as_json:
         _print_json({"instance": instance, "stopped": [part.value for part in ended]})
     elif ended:

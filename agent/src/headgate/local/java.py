@@ -16,6 +16,7 @@ from headgate.local.errors import JavaUnfitError
 FIT_VERSIONS = (17, 21)  # PySpark 4 runs on these two only
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_MODES = re.compile(r", (?:mixed|interpreted|compiled) mode[^)]*")
 _ANSWER_SECONDS = 20.0  # `java -version` takes 0.1 s; a stalled disk deserves patience, not a hang
 _CURE = (
     "HBase, Kafka and Spark need Java 17 or 21. Install one (Debian, Ubuntu: apt-get install "
@@ -25,10 +26,17 @@ _CURE = (
 
 
 class Java(msgspec.Struct, frozen=True):
-    """One Java that was found: its program and its feature release, 17 for 17.0.15."""
+    """One Java that was found.
+
+    Attributes:
+        program: Its file.
+        version: Its feature release, 17 for 17.0.15.
+        build: What it says of itself, which no other build says.
+    """
 
     program: Path
     version: int
+    build: str
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
@@ -52,7 +60,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             continue
         version = parse_version(said)
         if version in FIT_VERSIONS:
-            return Java(program=program, version=version)
+            return Java(program=program, version=version, build=parse_build(said))
         found = f"is Java {version}" if version else f"says {said.strip()[:200]!r}"
         looked_at.append(f"{origin}: {program} {found}")
     raise JavaUnfitError(f"no fit Java found. {'; '.join(looked_at)}. {_CURE}")
@@ -62,6 +70,12 @@ def parse_version(said: str) -> int | None:
     """Return the feature release out of what ``java -version`` says, or None."""
     match = _VERSION.search(said)
     return int(match.group(1)) if match else None
+
+
+def parse_build(said: str) -> str:
+    """Return what ``java -version`` says whatever its options are: names and numbers, no modes."""
+    lines = [line for line in said.splitlines() if not line.startswith("Picked up ")]
+    return "\n".join(_MODES.sub("", line) for line in lines)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:

@@ -27,6 +27,7 @@ from headgate.local.places import (
 )
 from headgate.local.processes import processes
 from headgate.local.processes.ascent import Ascent
+from headgate.local.processes.class_archives import ClassArchives, are_recorded_by
 from headgate.local.processes.launch import PartLauncher
 from headgate.local.processes.locks import exclusive
 from headgate.local.processes.parts import EVERY_PLAN, PLANS, SPARK_JARS, STOP_ORDER, Part, PartPlan
@@ -35,6 +36,7 @@ from headgate.local.processes.processes import Children, Lifetime, ProcessIdenti
 from headgate.local.progress import Listener, Progress, silent
 from headgate.local.record import InstanceRecord, load_record, save_record
 
+_RECORDING_SECONDS = 60.0  # an archive of classes takes 2 to 8 s, once, of a processor
 _LOCK_SECONDS = 180.0  # longer than any `up` or `down` of somebody else takes
 
 
@@ -147,6 +149,7 @@ class LocalStack:
         self._lifetime = lifetime
         self._also = frozenset(also)
         self._children = Children()
+        self._archives = ClassArchives(self._cache, self._places.scratch)
 
     @property
     def folder(self) -> Path:
@@ -208,6 +211,13 @@ class LocalStack:
             return []
         with self._locked(listen):
             return self._end_all(listen)
+
+    def is_recording(self) -> bool:
+        """Say whether ``down`` would keep archives of classes, which the next starts are faster by.
+
+        That is so until it once has, for a Java and the jars.
+        """
+        return any(map(are_recorded_by, processes.find(self._places.folder).values()))
 
     def reset(self, listen: Listener = silent) -> None:
         """End every process at once and delete data, logs and ports; the jars stay."""
@@ -338,6 +348,7 @@ class LocalStack:
                 reservation,
                 self._lifetime,
                 self._children,
+                self._archives,
             )
             plans = self._plans(before)
             Ascent(self._places, plans, launcher, ports, before, self._children, listen).run()
@@ -401,7 +412,13 @@ class LocalStack:
                 names = " and ".join(part.value for part in parts if part.value in found)
                 listen(Progress(subject=names, text="stopping"))
                 patience = max(EVERY_PLAN[part].stop_seconds for part in parts) if in_order else 0
-                processes.end(group, patience, self._children.reap)
+                if in_order and are_recorded_by(group):
+                    listen(Progress(subject=names, text="recording what speeds up the next start"))
+                    patience += _RECORDING_SECONDS
+                if processes.end(group, patience, self._children.reap):
+                    self._archives.discard()
+                else:
+                    self._archives.keep()
             rest = [
                 each for group in processes.find(self._places.folder).values() for each in group
             ]

@@ -132,8 +132,8 @@ class DemoServices:
             while self._services:
                 process, patience = self._services.pop()
                 _end(process, patience)
-            if self._keep:
-                self._stack.down()  # in order, so that its data is whole
+            if self._keep or self._stack.is_recording():
+                self._stack.down()  # in order, so that its data is whole, and what it records too
             _end_marked(self.folder)
             self._environment.close()
             if self._keep:

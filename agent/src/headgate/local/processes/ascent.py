@@ -9,7 +9,7 @@ from headgate.local.errors import PartFailedError
 from headgate.local.places import InstancePlaces
 from headgate.local.processes import processes
 from headgate.local.processes.launch import PartLauncher
-from headgate.local.processes.parts import Part, PartPlan
+from headgate.local.processes.parts import Part, PartPlan, log_says
 from headgate.local.processes.ports import HOST, Port
 from headgate.local.processes.processes import Children, ProcessIdentity
 from headgate.local.processes.recovery import RecoveryState
@@ -19,6 +19,7 @@ from headgate.local.progress import Listener, Progress
 _POLL_SECONDS = 0.1
 _ADOPTED_SECONDS = 20.0  # for a part that ran before to find the others again, else it is restarted
 _LOG_TAIL_LINES = 25
+_JAVA_CRASHED = b"A fatal error has been detected by the Java Runtime Environment"
 
 
 class Ascent:
@@ -86,6 +87,8 @@ class Ascent:
         if part in self._adopted:
             self._renew_if_lost(plan, waited)
         elif not self._running[part].lives():
+            if log_says(self._places.log(part.value), _JAVA_CRASHED):
+                self._launcher.forget_archive(plan)  # of all that it loads, this alone is unchecked
             raise PartFailedError(self._failure(plan, "ended while it was starting"))
         elif waited > plan.start_seconds:
             what = f"did not answer within {plan.start_seconds:g} s"

@@ -17,6 +17,7 @@ from headgate.local.errors import PartFailedError
 from headgate.local.java import Java
 from headgate.local.places import InstancePlaces
 from headgate.local.processes import processes
+from headgate.local.processes.class_archives import ClassArchives
 from headgate.local.processes.parts import Part, PartPlan, log_says
 from headgate.local.processes.ports import PortReservation
 from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
@@ -36,6 +37,7 @@ class PartLauncher:
         reservation: PortReservation,
         lifetime: Lifetime,
         children: Children,
+        archives: ClassArchives,
     ) -> None:
         self._places = places
         self._java = java
@@ -44,6 +46,7 @@ class PartLauncher:
         self._reservation = reservation
         self._lifetime = lifetime
         self._children = children
+        self._archives = archives
 
     def start(self, plan: PartPlan) -> ProcessIdentity:
         """Start a part and return its process."""
@@ -64,6 +67,10 @@ class PartLauncher:
     def mark_initialised(self, part: Part) -> None:
         """Remember that a part's data is whole from now on."""
         self._initialised(part).touch()
+
+    def forget_archive(self, plan: PartPlan) -> None:
+        """Have a part's next start do without the archive of classes that this one used."""
+        self._archives.forget(self._java, plan.part.value, self._class_paths[plan.jars])
 
     def _prepare(self, plan: PartPlan) -> None:
         """Make the data folder usable; one whose first start was cut short is begun anew."""
@@ -122,12 +129,14 @@ class PartLauncher:
             str(self._java.program),
             *processes.marks(self._places.folder, plan.part.value),
             f"-Djava.io.tmpdir={self._places.scratch}",
+            *self._archives.options(self._java, plan.part.value, self._class_paths[plan.jars]),
             *(argument.format_map(values) for argument in (*plan.java, *plan.arguments)),
         ]
 
     def _environment(self, plan: PartPlan) -> dict[str, str]:
         # In the environment, not on the command line: 150 paths would drown what people look for.
-        paths = [self._places.conf, *self._class_paths[plan.jars]]
+        # The instance's own folder comes last: a class archive holds for how a path begins.
+        paths = [*self._class_paths[plan.jars], self._places.conf]
         class_path = os.pathsep.join(str(path) for path in paths)
         # Spark's Python workers must be of the Python that has what steps need.
         return {"PYSPARK_PYTHON": sys.executable, **os.environ, "CLASSPATH": class_path}
