@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def text_of(path: Path) -> str:
     return path.read_bytes().decode(errors="replace")
 
 
+@cache
 def public_face(room: Path) -> list[str]:
     """The names in ``__all__``, as they are written."""
     for statement in ast.parse(text_of(room / "__init__.py")).body:
@@ -131,9 +133,21 @@ def test_room_keeps_what_its_face_promises(name):
     assert len(promised) == len(set(promised))
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements, at any depth; most nodes are expressions, which hold none."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found = getattr(node, field, None)
+            if isinstance(found, list):  # of an expression, as of a lambda, it is none
+                waiting += found
+
+
 def imports(path: Path) -> Iterator[tuple[int, str, str | None]]:
     """Each import of the file: its line, the module, and the name taken from it."""
-    for node in ast.walk(ast.parse(text_of(path), filename=str(path))):
+    for node in statements(ast.parse(text_of(path), filename=str(path))):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name, None) for alias in names)
@@ -231,7 +245,7 @@ def test_classes_have_one_job():
     classes: dict[str, list[tuple[Path, ast.ClassDef]]] = {}
     imported: dict[Path, dict[str, str]] = {path: {} for path in trees}
     for path, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef):
                 classes.setdefault(node.name, []).append((path, node))
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
