@@ -1,0 +1,1 @@
+"""Connectors: increments queued between stages, and who waits for whom."""
