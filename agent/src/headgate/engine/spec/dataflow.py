@@ -18,7 +18,9 @@ from headgate.engine.spec.codecs import Codec, CodecName
 from headgate.engine.spec.conditions import Condition, all_of, bounds_of
 from headgate.engine.spec.metrics.table import Metric, definition_of
 from headgate.engine.spec.metrics.user import UserMetric
+from headgate.engine.spec.order import circles, path_between
 from headgate.engine.spec.references import AdjustmentSpec, adjustment_problems
+from headgate.engine.spec.stages import StageSpec, stage_problems
 from headgate.events import Container, ContainerId
 
 
@@ -155,7 +157,8 @@ class ActionSpec(Struct, frozen=True):
     at writes where no action precedes. ``own``: the action's own writes to its input count too.
     ``timeout`` in seconds is for whoever launches the action: the launch instruction carries it.
     ``first_changes`` decides where the ``since`` of a first launch stands. ``trigger`` decides in
-    place of the condition.
+    place of the condition. ``stage`` has its flows; where nothing else says when it runs, it does
+    so whenever it can.
     """
 
     name: str
@@ -171,6 +174,7 @@ class ActionSpec(Struct, frozen=True):
     timeout: float | None = None
     first_changes: FirstChanges = FirstChanges.SNAPSHOT
     trigger: Trigger | None = None
+    stage: StageSpec | None = None
 
     @property
     def effective_condition(self) -> Condition | None:
@@ -213,7 +217,7 @@ SOUGHT_VALUE = ValueBound(Metric.RELATIVE, Interval(1e-12, math.inf))
 
 
 class DataflowSpec(Struct, frozen=True):
-    """A dataflow: a DAG of actions over containers."""
+    """A dataflow: a DAG of actions over containers; over flows it may have cycles."""
 
     name: str
     containers: tuple[WatchedContainer, ...]
@@ -245,21 +249,62 @@ class DataflowSpec(Struct, frozen=True):
 def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:
     """Return the names of the actions, predecessors first, otherwise in the order given.
 
+    Who feeds a flow comes before who reads it, too, unless they depend on each other: over flows
+    there may be cycles (BIPS, section 2.5).
+
     Raises:
-        SpecificationError: the graph has a cycle, which is named.
+        SpecificationError: the graph has a cycle that is not over flows only, which is named.
     """
+    actions = tuple(actions)
     after = {action.name: action.after for action in actions}
+    fed = {action.name: _fed_by(action) for action in actions}
+    both = {name: (*after[name], *fed[name]) for name in after}
+    looped = circles(both) if any(fed.values()) else {name: frozenset({name}) for name in after}
+    before = {
+        name: (
+            *after[name],
+            *(p for one in looped[name] for p in fed[one] if p not in looped[name]),
+        )
+        for name in after
+    }
     order: dict[str, None] = {}
     while len(order) < len(after):
         ready = [
             name
-            for name, before in after.items()
-            if name not in order and all(p in order or p not in after for p in before)
+            for name, awaited in before.items()
+            if name not in order and all(p in order or p not in after for p in awaited)
         ]
         if not ready:
             raise SpecificationError((f"cycle: {_cycle(after, order)}; remove one of these edges",))
         order.update(dict.fromkeys(ready))
+    for name, predecessor in ((n, p) for n in after for p in after[n] if p in looped[n]):
+        path = " -> ".join((*path_between(name, predecessor, both), name))
+        problem = (
+            f"cycle: {path}; only flows may make one, so {name!r} can't be after {predecessor!r}"
+        )
+        raise SpecificationError((problem,))
     return tuple(order)
+
+
+def looped_flows(actions: Iterable[ActionSpec]) -> dict[str, frozenset[str]]:
+    """Return, by stage, which of its input flows depend on what it makes itself."""
+    actions = tuple(actions)
+    looped = circles({action.name: _fed_by(action) for action in actions})
+    return {
+        action.name: frozenset(
+            name
+            for name, source in action.stage.inputs.items()
+            if source.action in looped[action.name]
+        )
+        for action in actions
+        if action.stage is not None
+    }
+
+
+def _fed_by(action: ActionSpec) -> tuple[str, ...]:
+    if action.stage is None:
+        return ()
+    return tuple(dict.fromkeys(source.action for source in action.stage.inputs.values()))
 
 
 def _cycle(after: Mapping[str, tuple[str, ...]], sound: Mapping[str, None]) -> str:
@@ -282,6 +327,7 @@ def check_specification(spec: DataflowSpec) -> None:
     problems += _duplicates("action", (action.name for action in spec.actions))
     codecs = {watched.id: watched.codec for watched in spec.containers}
     names = {action.name for action in spec.actions}
+    outputs = {a.name: () if a.stage is None else a.stage.outputs for a in spec.actions}
     for action in spec.actions:
         place = f"action {action.name!r}"
         problems += [
@@ -306,6 +352,10 @@ def check_specification(spec: DataflowSpec) -> None:
             problems.append(f"{place} is an input, never launched: drop its bounds and its after")
         if action.role is ActionRole.INPUT and action.trigger is not None:
             problems.append(f"{place} is an input, never launched: drop its trigger")
+        if action.stage is not None:
+            problems += stage_problems(place, action.stage, outputs)
+            if action.role is ActionRole.INPUT:
+                problems.append(f"{place} is an input, never launched: drop its flows")
         if action.evaluation is not None and action.evaluation.every is not None:
             problems += _positive(f"{place}: every", action.evaluation.every)
         if action.retry.attempts < 1:

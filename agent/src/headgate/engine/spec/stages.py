@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
 from msgspec import Struct
 
 DEFAULT_BACKLOG = 100
@@ -35,3 +38,21 @@ class StageSpec(Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     runnable: RunnableSpec = RunnableSpec()
     backlog: int = DEFAULT_BACKLOG
+
+
+def stage_problems(
+    place: str, stage: StageSpec, outputs: Mapping[str, tuple[str, ...]]
+) -> Iterable[str]:
+    """Yield in words what is wrong with a stage; ``outputs`` are those of all actions, by name."""
+    for name, source in stage.inputs.items():
+        known = outputs.get(source.action)
+        if known is None:
+            yield f"{place}, flow {name!r}: {source.action!r} is no action"
+        elif source.flow not in known:
+            has = ", ".join(known) or "none"
+            yield f"{place}, flow {name!r}: {source.action!r} has no output {source.flow!r}, but {has}"
+    for name, times in Counter(stage.outputs).items():
+        if times > 1:
+            yield f"{place}: output flow {name!r} is declared twice; rename one"
+    if stage.backlog < 1:
+        yield f"{place}: a backlog of {stage.backlog} increments holds its producers for ever"
