@@ -20,6 +20,7 @@ from headgate.engine.checkpoint.changelog import (
 )
 from headgate.engine.checkpoint.log_reader import SnapshotError
 from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
+from headgate.engine.connectors.connector import Connector, FlowView, Take
 from headgate.engine.core.engine import Engine
 from headgate.engine.core.explain import (
     ActionExplanation,
@@ -27,12 +28,14 @@ from headgate.engine.core.explain import (
     AdjusterExplanation,
     ContainerExplanation,
     Explanation,
+    FlowExplanation,
     UpdatesExplanation,
 )
 from headgate.engine.intake.duplicates import Deliveries
 from headgate.engine.intake.isolation import counted_part
 from headgate.engine.intake.rivals import Rivals
 from headgate.engine.protocol.adjustments import Adjustment, Assessment, Vote
+from headgate.engine.protocol.increments import FlowTaken, FramingKey, Increment, Produced
 from headgate.engine.protocol.instructions import (
     Cause,
     Consult,
@@ -131,6 +134,7 @@ from headgate.engine.spec.references import (
     Resource,
     WriteReference,
 )
+from headgate.engine.spec.stages import FlowId, RunnableSpec, StageSpec
 from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
 from headgate.engine.testing.tester import EngineTester, launched
 from headgate.engine.triggers.bounds.policy import BOUNDS
@@ -212,6 +216,7 @@ __all__ = [
     "Condition",
     "ConditionError",
     "ConditionResult",
+    "Connector",
     "Consult",
     "Consulted",
     "ContainerExplanation",
@@ -229,8 +234,14 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "FirstChanges",
+    "FlowExplanation",
+    "FlowId",
+    "FlowTaken",
+    "FlowView",
+    "FramingKey",
     "FrequencyUnit",
     "GroupResult",
+    "Increment",
     "Index",
     "Inputs",
     "Instruction",
@@ -265,6 +276,7 @@ __all__ = [
     "PolicyReport",
     "PredecessorsResult",
     "Probe",
+    "Produced",
     "Quarantine",
     "ReadCells",
     "ReconciliationDue",
@@ -289,6 +301,7 @@ __all__ = [
     "RunRequested",
     "RunStarted",
     "RunState",
+    "RunnableSpec",
     "SavedEngine",
     "ScanBegun",
     "ScanContainer",
@@ -298,8 +311,10 @@ __all__ = [
     "SnapshotError",
     "SpecificationChanged",
     "SpecificationError",
+    "StageSpec",
     "Stimulus",
     "Storage",
+    "Take",
     "Tick",
     "TopicsOpened",
     "Trigger",

@@ -112,8 +112,8 @@ class Consultations:
         return frozenset(
             version
             for action in self._state.engine.actions.values()
-            if isinstance(action.policy, Learned)
-            for version in action.policy.models
+            if isinstance(action.policy.trigger, Learned)
+            for version in action.policy.trigger.models
         )
 
     def ask(self, consult: Consult) -> None:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Collection, Mapping
 
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
+from headgate.engine.actions.stage import Stage
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
+from headgate.engine.connectors.connector import FlowView
 from headgate.engine.spec.dataflow import ActionRole, ActionSpec, Bound, FirstChanges
 from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
@@ -67,6 +69,7 @@ class Action:
         "shown",
         "since",
         "spec",
+        "stage",
         "state",
         "wait_until",
     )
@@ -76,6 +79,8 @@ class Action:
         self.policy = policy
         self.moments = policy.needs.moments
         """When its policy is asked."""
+        self.stage = None if spec.stage is None else Stage(spec.stage)
+        """None where it has no flows."""
         self.place = place
         """Its place in the launch order, predecessors first."""
         self.parts: dict[ContainerId, list[Part]] = {}
@@ -189,6 +194,8 @@ class Action:
         if self.run is not None:
             self.run.retry_at = _moved(self.run.retry_at, by)
             self.run.time_before = _moved(self.run.time_before, by)
+        if self.stage is not None:
+            self.stage.held_since = _moved(self.stage.held_since, by)
         for adjuster in self.adjusters:
             adjuster.move_times(by)
 
@@ -287,6 +294,16 @@ class ActionInputs:
     def probe(self, name: str) -> list[Part]:
         """Return what a probe has measured since its last reset, whichever action needs it."""
         return self._action.probes[name]
+
+    @property
+    def flows(self) -> dict[str, FlowView]:
+        """By name, what waits on the input flows of a stage."""
+        return {} if self._action.stage is None else self._action.stage.views()
+
+    @property
+    def remembered(self) -> Mapping[str, int]:
+        """What the policy had remembered with the last run."""
+        return {} if self._action.stage is None else self._action.stage.remembered
 
 
 class ActionMoment(ActionInputs):

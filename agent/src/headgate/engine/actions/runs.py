@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from headgate.engine.protocol.increments import FlowTaken
 from headgate.engine.protocol.instructions import Cause
 from headgate.events import Cut
 
@@ -73,6 +74,9 @@ class ActiveRun(Struct):
     """Attempts that were lost with their agent, since the last of which more is known."""
     previous: str = ""
     """The result that stood when it was launched."""
+    taken: dict[str, FlowTaken] = {}
+    """By input flow of a stage, the increments that it has taken."""
+    remembered_before: dict[str, int] = {}
 
 
 class PastRun(Struct, frozen=True):
@@ -87,3 +91,4 @@ class PastRun(Struct, frozen=True):
     finished_at: float
     result: str = ""
     """What stands since: what its commit named or, where it named nothing, what stood before."""
+    taken: dict[str, FlowTaken] = {}

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headgate.engine.actions.action import Action
+from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.graph import CellsPlace, Graph
 from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
+from headgate.engine.connectors.connector import Connector
+from headgate.engine.connectors.garbage import needed, unneeded
+from headgate.engine.connectors.turns import (
+    Hold,
+    OutputFlow,
+    Reader,
+    Turn,
+    first_of_circle,
+    hold_of,
+)
 from headgate.engine.intake.duplicates import Deliveries
 from headgate.engine.intake.rivals import Rivals
+from headgate.engine.protocol.increments import FlowTaken
 from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.engine.spec.stages import FlowId
 from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
 from headgate.engine.tuning.resources import Machines
@@ -79,6 +91,14 @@ class EngineState:
 
     def obstacle(self, action: Action) -> str | None:
         """Return what keeps an action from being evaluated now; None where nothing does."""
+        standing = self._standing(action)
+        if standing is not None:
+            return standing
+        hold = self.hold(action)
+        return None if hold is None else f"it is held: {hold.words}"
+
+    def _standing(self, action: Action) -> str | None:
+        """Return what keeps it, besides those that read its flows."""
         if action.state is RunState.QUARANTINED:
             return "it is in quarantine"
         if action.run is not None:
@@ -91,6 +111,79 @@ class EngineState:
         if action.asking:
             return ASKING
         return READING if action.reading else None
+
+    def hold(self, action: Action) -> Hold | None:
+        """Return which readers of its flows hold a stage; None where none do.
+
+        Of stages that hold each other in a circle the one goes on whose turn it is.
+        """
+        hold = self._hold(action)
+        if hold is None or self.first_of_circle(action) is action:
+            return None
+        return hold
+
+    def first_of_circle(self, action: Action) -> Action | None:
+        """Return which stage goes on where a held one is in a circle of them; None: it waits."""
+        first = first_of_circle(
+            action.name, self._holders, lambda name: self.turn(self.actions[name])
+        )
+        return None if first is None else self.actions[first]
+
+    def turn(self, action: Action) -> Turn:
+        """Return the place of a stage among those that are due."""
+        held_since = None if action.stage is None else action.stage.held_since
+        return Turn(action.number, self.now if held_since is None else held_since)
+
+    def _hold(self, action: Action) -> Hold | None:
+        if action.stage is None:
+            return None
+        return hold_of(
+            OutputFlow(flow, tuple(self._readers(FlowId(action.name, flow))))
+            for flow in action.stage.spec.outputs
+        )
+
+    def _readers(self, flow: FlowId) -> Iterable[Reader]:
+        for action, name in self.graph.readers.get(flow, ()):
+            if action.stage is not None:
+                view = action.stage.connectors[name].view()
+                more = bool(view.unread) and name in action.policy.needs_more(self._inputs(action))
+                yield Reader(action.name, view, action.stage.spec.backlog, more)
+
+    def _holders(self, name: str) -> tuple[str, ...] | None:
+        """Return who holds a stage that is due; None where it is not."""
+        action = self.actions[name]
+        if self._standing(action) is not None:
+            return None
+        if (
+            not action.requested
+            and not action.policy.explain(self._inputs(action), self.now).reached
+        ):
+            return None
+        hold = self._hold(action)
+        return () if hold is None else hold.holders
+
+    def _inputs(self, action: Action) -> ActionInputs:
+        return ActionInputs(action, self.now)
+
+    def needed_increments(self) -> frozenset[str]:
+        """Return the names of all increments that a stage may still read."""
+        return needed(self._connectors(), self._taken())
+
+    def unneeded_increments(self, action: Action) -> tuple[str, ...]:
+        """Return the names of those that its last run removed and nobody may read any more."""
+        taken = () if action.last is None else action.last.taken.values()
+        removed = (increment for part in taken for increment in part.removed)
+        return unneeded(removed, self._connectors(), self._taken())
+
+    def _connectors(self) -> Iterable[Connector]:
+        for action in self.actions.values():
+            if action.stage is not None:
+                yield from action.stage.connectors.values()
+
+    def _taken(self) -> Iterable[FlowTaken]:
+        for action in self.actions.values():
+            if action.run is not None:
+                yield from action.run.taken.values()
 
     def parked(self, action: Action) -> str | None:
         """Return what a run waits for that somebody asked for; None where no such run waits."""

@@ -80,7 +80,8 @@ def _mark_of_action(action: Action) -> Mark | None:
     if action.run is not None or action.adjusters or action.marks:
         return None  # these change in place
     ended = action.ended
-    return plain_of(action), frozenset(ended) if ended else (), action.policy.save()
+    stage = None if action.stage is None else action.stage.save()
+    return plain_of(action), frozenset(ended) if ended else (), action.policy.save(), stage
 
 
 def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:

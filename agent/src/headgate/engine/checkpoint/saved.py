@@ -8,6 +8,7 @@ from operator import attrgetter
 from msgspec import Raw, Struct
 
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunState
+from headgate.engine.actions.stage import StageState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.strangers import Version
@@ -198,12 +199,14 @@ class ActionState(Struct, frozen=True):
     asking: bool = False
     marks: tuple[MarkState, ...] = ()
     """In the order in which they were fixed."""
+    stage: StageState | None = None
+    """None where it has no flows."""
 
 
 PLAIN_FIELDS = tuple(
     field
     for field in ActionState.__struct_fields__
-    if field not in {"name", "ended", "adjusters", "search", "policy", "marks"}
+    if field not in {"name", "ended", "adjusters", "search", "policy", "marks", "stage"}
 )
 """Fields of ``ActionState`` that an ``Action`` has as they are."""
 plain_of = attrgetter(*PLAIN_FIELDS)

@@ -215,6 +215,7 @@ def action_state(action: Action) -> ActionState:
             for name, mark in action.marks.items()
             if mark.cut is not None
         ),
+        stage=None if action.stage is None else action.stage.save(),
     )
 
 
@@ -246,6 +247,8 @@ def _restore_action(action: Action, state: ActionState) -> None:
             mark = action.marks.pop(fixed.name)
             mark.cut, mark.ended = fixed.cut, frozenset(fixed.ended)
             action.marks[fixed.name] = mark
+    if action.stage is not None and state.stage is not None:
+        action.stage.load(state.stage)
     action.take_limits()
 
 

@@ -102,7 +102,7 @@ def first_of_circle(
             if name not in circle:
                 circle[name] = None
                 waiting.append(name)
-    return in_turn({name: turns(name) for name in circle})[0]
+    return min(circle, key=lambda name: (turns(name), name))
 
 
 def in_turn(due: Mapping[str, Turn]) -> list[str]:

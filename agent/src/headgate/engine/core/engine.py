@@ -160,6 +160,7 @@ class Engine:
             self._policies.begin()
             self._evaluator.ask_again()
         self._handlers[type(stimulus)](stimulus)
+        self._evaluator.settle()
         return self._instructions()
 
     def arrive(self, records: Sequence[RecordArrived]) -> tuple[int, list[Instruction]]:
@@ -263,6 +264,17 @@ class Engine:
     def followers(self, inputs: Iterable[str]) -> frozenset[str]:
         """Return the actions that follow inputs from which something has come, however far."""
         return self.state.actions_after(inputs)
+
+    def needed_increments(self) -> frozenset[str]:
+        """Return the names of all increments that a stage may still read: others may be removed.
+
+        Those of a run that has committed, which the engine has not heard of yet, are not known.
+        """
+        return self.state.needed_increments()
+
+    def unneeded_increments(self, action: str) -> tuple[str, ...]:
+        """Return the names of those that an action's last run removed and nobody needs any more."""
+        return self.state.unneeded_increments(self.actions[action])
 
     def explain(self, now: float) -> Explanation:
         """Return, for each action, why it last ran and what is missing for it to run again."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
 from headgate.engine.actions.runs import RunState
 from headgate.engine.actions.state import EngineState
+from headgate.engine.connectors.turns import in_turn
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
@@ -15,12 +16,19 @@ from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
 from headgate.engine.protocol.stimuli import Consulted
-from headgate.engine.spec.conditions import ConditionResult, leaves, missing, reasons
+from headgate.engine.spec.conditions import (
+    ConditionResult,
+    TriggerResult,
+    leaves,
+    missing,
+    reasons,
+)
 from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, RunFirst, RunNow, WaitUntil
 from headgate.events import ContainerId
 
 AT_WRITE = "write"
 ASKED = "request"
+_ASKED = TriggerResult(reached=True, words="somebody asked for it")
 
 
 class Evaluator:
@@ -43,6 +51,8 @@ class Evaluator:
         self._reads = reads
         self._idle: Counter[str] = Counter()
         """Evaluations at writes after which nothing had to run and no decision was recorded."""
+        self._woken: dict[str, str] = {}
+        """Stages whose flows have changed, and what has changed."""
 
     def take_idle_evaluations(self) -> Counter[str]:
         """Return, by action, evaluations that changed nothing, not even why, since the last call.
@@ -87,13 +97,15 @@ class Evaluator:
             action.missed = moment
             if action.policy.blocking and action.run is not None:
                 action.found = action.policy.holding(ActionInputs(action, self._state.now))
+            self._wake_circle(action)
             return
         action.missed = None
-        if action.requested:
-            self._launching.launch(action, Cause(ASKED, "somebody asked for it"))
-            return
         now = self._state.now
         inputs = ActionInputs(action, now, read=read)
+        if action.requested:
+            take = action.policy.take(inputs)
+            self._launch(action, RunNow(_ASKED, take=take), Cause(ASKED, "somebody asked for it"))
+            return
         recorded = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
         if recorded and action.policy.stays_idle(inputs, now, action.wait_until):
             self._idle[action.name] += 1
@@ -103,7 +115,7 @@ class Evaluator:
         action.found = action.policy.held_by(verdict.result)
         if isinstance(verdict, RunNow):
             words = f"{'; '.join(reasons(verdict.result))} ({moment})"
-            self._launching.launch(action, Cause(moment, words, verdict.result), verdict.mark)
+            self._launch(action, verdict, Cause(moment, words, verdict.result))
         elif isinstance(verdict, NeedsReading):
             action.missed = moment
             self._hold_for_reading(action, moment, verdict.result)
@@ -121,6 +133,39 @@ class Evaluator:
                 action.wait_until = verdict.time
                 self._clocks.set(action)
             self._skip(action, moment, verdict.result)
+
+    def _launch(self, action: Action, verdict: RunNow, cause: Cause) -> None:
+        self._launching.launch(action, cause, verdict.mark, verdict.take)
+        self.wake_producers(action)
+
+    # -- flows
+
+    def wake(self, action: Action, moment: str) -> None:
+        """Have a stage evaluated once the stimulus is taken."""
+        self._woken.setdefault(action.name, moment)
+
+    def wake_producers(self, action: Action) -> None:
+        """Have those evaluated so that may have been held by what waited for an action."""
+        for producer in self._state.graph.producers(action):
+            if producer.missed is not None:
+                self.wake(producer, producer.missed)
+
+    def _wake_circle(self, action: Action) -> None:
+        """Note since when a stage is held; wake the one that goes on if they wait in a circle."""
+        if action.stage is None or action.run is not None or self._state.hold(action) is None:
+            return
+        if action.stage.held_since is None:
+            action.stage.held_since = self._state.now
+        first = self._state.first_of_circle(action)
+        if first is not None:
+            self.wake(first, "stages hold each other, and it is its turn")
+
+    def settle(self) -> None:
+        """Evaluate the stages that were woken, in turn."""
+        actions = self._state.actions
+        while self._woken:
+            name = in_turn({name: self._state.turn(actions[name]) for name in self._woken})[0]
+            self.consider(actions[name], self._woken.pop(name))
 
     def answered(self, stimulus: Consulted) -> None:
         """Have a policy hear the answer to what it asked, and evaluate if that was waited for."""

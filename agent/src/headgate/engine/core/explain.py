@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from headgate.engine.actions.action import Action, ActionInputs
@@ -49,6 +51,21 @@ class UpdatesExplanation(Struct, frozen=True):
     pending: int
 
 
+class FlowExplanation(Struct, frozen=True):
+    """What waits on an input flow of a stage, whose producer is held from ``backlog`` unread on.
+
+    Increments with one framing key count as one in ``waiting`` and ``unread``; ``rows`` are those
+    of all that have come, which may be more: the newest of a framing of one's own is not complete.
+    """
+
+    flow: str
+    source: str
+    waiting: int
+    unread: int
+    rows: int
+    backlog: int
+
+
 class AdjusterExplanation(Struct, frozen=True):
     """Where the limits of a bound are in their intervals, and what both factors said last.
 
@@ -88,6 +105,9 @@ class ActionExplanation(Struct, frozen=True):
     """Where its trigger policy is, if there is more to say than the result."""
     requested: bool = False
     """Whether somebody asked for a run that has not been launched yet."""
+    flows: tuple[FlowExplanation, ...] = ()
+    held_by: tuple[str, ...] = ()
+    """The stages that have something unread of it, for which it is held."""
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -149,6 +169,10 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         sentences.append(_active_words(action, now))
     elif needed:
         sentences.append(f"The next run {needed}.")
+    flows = tuple(_flows(action))
+    if flows:
+        sentences.append(f"{_flow_words(flows)}.")
+    hold = state.hold(action)
     return ActionExplanation(
         action=action.name,
         role=action.spec.role,
@@ -163,7 +187,25 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
         policy=action.policy.report(),
         requested=action.requested,
+        flows=flows,
+        held_by=() if hold is None else hold.holders,
     )
+
+
+def _flows(action: Action) -> Iterable[FlowExplanation]:
+    stage = action.stage
+    if stage is None:
+        return
+    for name, connector in stage.connectors.items():
+        view = connector.view()
+        rows = sum(increment.rows for increment in connector.waiting)
+        source, backlog = str(connector.source), stage.spec.backlog
+        yield FlowExplanation(name, source, view.waiting, view.unread, rows, backlog)
+
+
+def _flow_words(flows: tuple[FlowExplanation, ...]) -> str:
+    counts = ", ".join(f"{flow.unread} of `{flow.flow}` ({flow.source})" for flow in flows)
+    return f"Unread increments: {counts}"
 
 
 def _adjusted(adjuster: Adjuster, now: float) -> AdjusterExplanation:
@@ -231,6 +273,9 @@ def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
         return "waits for what its trigger has asked"
     if action.reading:
         return "waits for cells that are being read again"
+    hold = state.hold(action)
+    if hold is not None:
+        return f"is held: {hold.words}"
     if result.reached:
         return f"comes {_moments(action)}"
     return f"needs {missing(result)}"
@@ -244,6 +289,8 @@ def _moments(action: Action) -> str:
         moments.append("when a predecessor ends")
     if action.moments.every is not None:
         moments.append(f"within {seconds_words(action.moments.every)}")
+    if action.stage is not None and action.stage.spec.inputs:
+        moments.append("when an increment comes")
     return " or ".join(moments)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from headgate.engine.actions.action import Action, ImpossibleTransition
 from headgate.engine.actions.runs import ActiveRun, RunEvent
 from headgate.engine.actions.state import EngineState
+from headgate.engine.connectors.connector import Take
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
+
+_NOTHING = Take()
 
 
 class Launching:
@@ -22,8 +25,13 @@ class Launching:
         self._clocks = clocks
         self._policies = policies
 
-    def launch(self, action: Action, cause: Cause, mark: str | None = None) -> None:
-        """Begin a run on everything that has arrived, or had when its policy fixed a cut."""
+    def launch(
+        self, action: Action, cause: Cause, mark: str | None = None, take: Take = _NOTHING
+    ) -> None:
+        """Begin a run on everything that has arrived, or had when its policy fixed a cut.
+
+        Of a stage's flows it takes what its policy says.
+        """
         action.happen(RunEvent.DECIDED)
         action.number += 1
         state = self._state
@@ -41,6 +49,10 @@ class Launching:
             previous="" if action.last is None else action.last.result,
         )
         action.run = run
+        if action.stage is not None:
+            run.remembered_before = dict(action.stage.remembered)
+            run.taken = action.stage.take(take)
+            action.stage.held_since = None
         self._policies.launching(action)
         action.take(mark if fixed is not None else None)
         action.since = state.now
@@ -78,6 +90,7 @@ class Launching:
                 run.cause,
                 action.spec.timeout,
                 run.previous,
+                taken=run.taken,
             )
         )
 

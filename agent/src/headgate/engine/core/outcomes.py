@@ -12,6 +12,7 @@ from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
+from headgate.engine.spec.stages import FlowId
 from headgate.events import Cut
 
 
@@ -86,13 +87,39 @@ class Outcomes:
             run.launched_at,
             self._state.now,
             result,
+            taken=run.taken,
         )
         self._policies.committed(action)
+        self._deliver(action, run, stimulus)
         if not action.has_run:
             self._evaluator.first_run(action)
         self._evaluator.ended((action.name,), f"end of `{action.name}`")
         self._evaluator.take_up(self._state.ready_followers(action))
         self._evaluator.take_up((action,))
+
+    def _deliver(
+        self, action: Action, run: ActiveRun, stimulus: RunFinished | RunRehearsed
+    ) -> None:
+        """Hand what a stage has made to those that read it; have it look at what waits for it."""
+        stage = action.stage
+        if stage is None:
+            return
+        if isinstance(stimulus, RunRehearsed):
+            stage.restore(run.taken, run.remembered_before)
+            return
+        for flow, increments in stage.number(stimulus.produced).items():
+            for reader, name in self._state.graph.readers.get(FlowId(action.name, flow), ()):
+                if reader.stage is not None:
+                    connector = reader.stage.connectors[name]
+                    reader.stage.connectors[name] = connector.enqueue(increments)
+                    self._evaluator.wake(reader, f"increment of `{flow}` by `{action.name}`")
+                    self._evaluator.wake_producers(reader)
+        unknown = dict.fromkeys(o.flow for o in stimulus.produced if o.flow not in stage.made)
+        if unknown:
+            names = ", ".join(map(repr, unknown))
+            self._output.refuse(f"increments of {names}, which are no flows of it", action)
+        if any(view.waiting for view in stage.views().values()):
+            self._evaluator.wake(action, f"end of `{action.name}`")
 
     def failed(self, stimulus: RunFailed) -> None:
         """Count a failure of the active attempt."""
@@ -129,6 +156,8 @@ class Outcomes:
             consumed = cells.watchers.consumed.pop(action.name, None)
             if consumed is not None:
                 pending.restore(consumed)
+        if action.stage is not None:
+            action.stage.restore(run.taken, run.remembered_before)
         action.since = run.time_before
         action.ended |= run.ended_before
         action.run = None

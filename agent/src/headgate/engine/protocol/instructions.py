@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from headgate.engine.protocol.adjustments import Adjustment
+from headgate.engine.protocol.increments import FlowTaken
 from headgate.engine.spec.conditions import ConditionResult
 from headgate.events import ContainerId, Cut
 
@@ -25,6 +26,8 @@ class Launch(Struct, frozen=True, tag="launch"):
 
     ``previous`` is the result of the last committed run that had one. A further attempt has the
     same run, cut, since, cause and previous. The service saves a snapshot first.
+    A further attempt has the same run, cut, since, cause and increments. The service saves a
+    snapshot first.
     """
 
     action: str
@@ -35,6 +38,8 @@ class Launch(Struct, frozen=True, tag="launch"):
     cause: Cause
     timeout: float | None = None
     previous: str = ""
+    taken: dict[str, FlowTaken] = {}
+    """By input flow of a stage, the increments that it reads, and those that it removes."""
 
 
 class NotifyAt(Struct, frozen=True, tag="notify-at"):

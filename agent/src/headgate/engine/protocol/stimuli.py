@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from headgate.engine.protocol.increments import Produced
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.references import Resource
 from headgate.events import ContainerId, Cut, UpdateMessage
@@ -91,6 +92,8 @@ class RunFinished(Struct, frozen=True):
     run: str
     attempt: int
     result: str = ""
+    produced: tuple[Produced, ...] = ()
+    """The increments that a stage has made, those of each flow in order."""
 
 
 class RunRehearsed(Struct, frozen=True):

@@ -265,9 +265,9 @@ def reasons(result: ConditionResult) -> tuple[str, ...]:
         return (f"{_list_words(result.ended)} ended",) if result.reached else ()
     if isinstance(result, TriggerResult):
         return (result.words,) if result.reached else ()
-    return tuple(
-        vector.words for leaf in leaves(result) for vector in leaf.vectors if vector.reached
-    )
+    if isinstance(result, BoundResult):
+        return tuple(vector.words for vector in result.vectors if vector.reached)
+    return tuple(dict.fromkeys(words for part in result.parts for words in reasons(part)))
 
 
 def missing(result: ConditionResult) -> str:

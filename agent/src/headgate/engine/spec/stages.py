@@ -50,7 +50,8 @@ def stage_problems(
             yield f"{place}, flow {name!r}: {source.action!r} is no action"
         elif source.flow not in known:
             has = ", ".join(known) or "none"
-            yield f"{place}, flow {name!r}: {source.action!r} has no output {source.flow!r}, but {has}"
+            words = f"{source.action!r} has no output {source.flow!r}, but {has}"
+            yield f"{place}, flow {name!r}: {words}"
     for name, times in Counter(stage.outputs).items():
         if times > 1:
             yield f"{place}: output flow {name!r} is declared twice; rename one"

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunState
+from headgate.engine.actions.stage import Stage
 from headgate.engine.cells import sums
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
@@ -67,8 +69,30 @@ def check_invariants(engine: Engine) -> None:
             holds=action.ended <= set(action.spec.after),
             words=f"{place}: {action.ended} are not all predecessors",
         )
+        if action.stage is not None:
+            _check_stage(engine, action, action.stage, place)
     for cells in engine.cells.values():
         _check_cells(engine, cells)
+
+
+def _check_stage(engine: Engine, action: Action, stage: Stage, place: str) -> None:
+    taken = {} if action.run is None else action.run.taken
+    for name, connector in stage.connectors.items():
+        waits = f"{place}, flow {name}"
+        indexes = [increment.index for increment in connector.waiting]
+        if name in taken and taken[name].source == connector.source:
+            indexes = [increment.index for increment in taken[name].removed] + indexes
+        _require(holds=indexes == sorted(set(indexes)), words=f"{waits}: out of order, {indexes}")
+        _require(
+            holds=connector.read <= len(connector.waiting),
+            words=f"{waits}: {connector.read} of {len(connector.waiting)} that wait were read",
+        )
+        source = engine.actions[connector.source.action].stage
+        made = 0 if source is None else source.made[connector.source.flow]
+        _require(
+            holds=not indexes or indexes[-1] < made,
+            words=f"{waits}: {indexes} wait, but {made} were made",
+        )
 
 
 def _check_cells(engine: Engine, cells: ContainerCells) -> None:

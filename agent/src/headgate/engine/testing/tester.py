@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from headgate.engine.core.engine import Engine
+from headgate.engine.protocol.increments import Produced
 from headgate.engine.protocol.instructions import (
     Decision,
     Instruction,
@@ -201,11 +202,12 @@ class EngineTester:
         """End the wave of these input actions."""
         return self.handle(WaveEnded(self.now, actions, number, time))
 
-    def finish(self, action: str, result: str = "") -> list[Instruction]:
-        """Let the active run of the action start and commit, maybe with a result."""
+    def finish(self, action: str, *produced: Produced, result: str = "") -> list[Instruction]:
+        """Let the active run of the action start and commit, with what it has made and named."""
         run, attempt = self._active(action)
         started = self.handle(RunStarted(self.now, action, run, attempt))
-        return started + self.handle(RunFinished(self.now, action, run, attempt, result))
+        finished = RunFinished(self.now, action, run, attempt, result, produced)
+        return started + self.handle(finished)
 
     def fail(self, action: str, reason: str = "it failed") -> list[Instruction]:
         """Let the active attempt of the action fail."""

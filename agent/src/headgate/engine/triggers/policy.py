@@ -8,15 +8,16 @@ engine does everything else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending, PossibleIncrease
+from headgate.engine.connectors.connector import FlowView, Take
 from headgate.engine.spec.conditions import ConditionResult, Dimension
 from headgate.engine.spec.dataflow import Bound, DataflowSpec, Evaluation
 from headgate.events import ContainerId, Cut
@@ -125,6 +126,17 @@ class Inputs(Protocol):
     def probe(self, name: str) -> Sequence[Part]:
         """Return what a probe has measured since its last reset, whichever action needs it."""
 
+    @property
+    def flows(self) -> Mapping[str, FlowView]:
+        """By name, what waits on the input flows of a stage."""
+
+    @property
+    def remembered(self) -> Mapping[str, int]:
+        """What the policy had remembered with the last run, in ``Take``; {} before the first.
+
+        Of a run that is given up nothing is remembered.
+        """
+
 
 class Moment(Inputs, Protocol):
     """The same while something is heard: then probes may be reset, and cuts be fixed."""
@@ -148,6 +160,8 @@ class RunNow(Struct, frozen=True):
     result: ConditionResult
     mark: str | None = None
     """The cut to run with; what has arrived since stays pending. None: all that has arrived."""
+    take: Take = Take()
+    """Which increments of the input flows of a stage are read, and which removed."""
 
 
 class WaitUntil(Struct, frozen=True):
@@ -226,12 +240,16 @@ class TriggerPolicy(ABC):
     marks.
     """
 
-    kind: ClassVar[str]
     needs = Needs()
     blocking: tuple[str, ...] = ()
     """Bounds that hold writers back when they are reached."""
     adjustable: tuple[Bound, ...] = ()
     """Bounds whose intervals, where they have any, are adjusted by load and resources."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The kind of trigger: what it asks and what it saves are for policies of that kind."""
 
     @abstractmethod
     def judge(self, inputs: Inputs, now: float) -> Verdict:
@@ -259,6 +277,21 @@ class TriggerPolicy(ABC):
     def times(self, inputs: Inputs) -> Sequence[float]:  # noqa: ARG002 -- the interface
         """Return when it has to be asked, whatever else happens, in Unix seconds."""
         return ()
+
+    # -- flows
+
+    @property
+    def trigger(self) -> TriggerPolicy:
+        """What says when: itself, unless it is of a stage and decides besides what is read."""
+        return self
+
+    def needs_more(self, inputs: Inputs) -> Collection[str]:  # noqa: ARG002 -- the interface
+        """Return the input flows of which more must come before it can run."""
+        return ()
+
+    def take(self, inputs: Inputs) -> Take:
+        """Return which increments a run reads and removes that somebody asked for."""
+        return Take(state=inputs.remembered)
 
     # -- bounds that hold writers back, or are adjusted
 
