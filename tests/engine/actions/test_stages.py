@@ -331,3 +331,12 @@ def test_what_another_specification_still_has_keeps_waiting():
 def test_a_wrong_runnable_is_refused_with_its_stage():
     with pytest.raises(SpecificationError, match=r"action 'b': there is no runnable 'most'"):
         driven(source("a", "u"), stage("b", {"x": "a.u"}, runnable=RunnableSpec("most")))
+
+
+def test_what_says_when_is_known_by_its_own_kind():
+    tester = driven(source("a", "u"), stage("b", {"x": "a.u"}))
+    a, b = (tester.engine.actions[name].policy for name in "ab")
+
+    assert (a.kind, b.kind) == ("bounds", "runnable")
+    assert a.trigger is not a
+    assert a.trigger.trigger is a.trigger

@@ -1,0 +1,62 @@
+"""Checkpoints have what waits for stages, though nothing else of them has changed."""
+
+from __future__ import annotations
+
+from headgate.engine import (
+    ActionSpec,
+    DataflowSpec,
+    Engine,
+    EngineTester,
+    FlowId,
+    Produced,
+    SavedEngine,
+    StageSpec,
+)
+
+FLOW = DataflowSpec(
+    "flow",
+    (),
+    (
+        ActionSpec("a", stage=StageSpec(outputs=("u", "v"))),  # `v` is read by nobody: no hold
+        ActionSpec("idle"),
+        ActionSpec("b", after=("idle",), stage=StageSpec({"x": FlowId("a", "u")})),
+    ),
+)
+EVERYTHING = 1_000_000
+
+
+def run_of_a(tester: EngineTester, *names: str) -> None:
+    tester.request("a")
+    tester.finish("a", *(Produced("u", name, None, 1) for name in names))
+
+
+def saved(tester: EngineTester) -> Engine:
+    return Engine(FLOW, SavedEngine(tester.engine.checkpoint(EVERYTHING).head))
+
+
+def test_a_checkpoint_has_what_came_since_the_one_before():
+    tester = EngineTester(FLOW)
+    run_of_a(tester, "one")
+    tester.engine.checkpoint(EVERYTHING)
+    run_of_a(tester, "two")
+
+    engine = saved(tester)
+
+    stage = engine.actions["b"].stage
+    assert stage is not None
+    assert [increment.name for increment in stage.connectors["x"].waiting] == ["one", "two"]
+    assert engine.needed_increments() == {"one", "two"}
+
+
+def test_a_checkpoint_has_what_a_run_has_taken():
+    tester = EngineTester(FLOW)
+    run_of_a(tester, "one", "two")
+    tester.request("idle")
+    tester.finish("idle")
+    assert tester.launches("b")
+
+    run = saved(tester).actions["b"].run
+
+    assert run is not None
+    assert run.taken == tester.launches("b")[0].taken
+    assert [increment.name for increment in run.taken["x"].read] == ["one"]
