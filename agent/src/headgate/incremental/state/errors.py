@@ -1,0 +1,43 @@
+"""What can be wrong with the state of a stage, in words for the people who run it."""
+
+from __future__ import annotations
+
+
+class StateError(Exception):
+    """State that cannot be used as it is."""
+
+
+class DamagedState(StateError):
+    """A file of the state that is missing, cut short, altered, or of something else."""
+
+    def __init__(self, file: str, wrong: str) -> None:
+        super().__init__(f"{file} {wrong}; rebuild the stage from its sources")
+        self.file = file
+        self.wrong = wrong
+
+    def __reduce__(self) -> tuple[type[DamagedState], tuple[str, str]]:
+        return DamagedState, (self.file, self.wrong)
+
+
+class NewerState(StateError):
+    """A file of the state that a newer program wrote."""
+
+
+class DifferentColumns(StateError):
+    """Runs of one bucket whose columns differ."""
+
+
+class UnwrittenFile(OSError):
+    """A file of the state that could not be written; nothing is left of it."""
+
+
+class UnusableKey(ValueError):
+    """A value that can be no key."""
+
+
+class UnusableName(ValueError):
+    """A stage, a run or a holder that no file can be named for."""
+
+
+class UnsortedRows(ValueError):
+    """Rows or keys that are not in the order that the state is kept in, or come twice."""

@@ -1,0 +1,109 @@
+"""Manifests: all that a stage's state is after an epoch, under the one name that is committed."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+from xxhash import xxh3_128_digest
+
+from headgate.incremental.state.buckets import Bucket, check_partition
+from headgate.incremental.state.errors import DamagedState, NewerState
+from headgate.incremental.state.files import FileRef, FileStore
+from headgate.incremental.state.rows import Match
+
+_MAGIC = b"HGMANIF"
+_VERSION = 1
+_CHECKSUM = 16  # bytes
+_HEADER = len(_MAGIC) + 1 + _CHECKSUM
+
+
+class BucketState(Struct, frozen=True):
+    """The files of a bucket."""
+
+    bucket: Bucket
+    base: FileRef | None = None
+    runs: tuple[FileRef, ...] = ()
+    """Newer than the base, the newest last."""
+
+    @property
+    def files(self) -> tuple[FileRef, ...]:
+        """All of them, the newest last."""
+        return self.runs if self.base is None else (self.base, *self.runs)
+
+
+class Manifest(Struct, frozen=True):
+    """The state of a stage after an epoch, what the epoch put out, and what it has read."""
+
+    stage: str
+    code: str
+    """The version of the stage's code that wrote it."""
+    epoch: int
+    match: Match
+    buckets: tuple[BucketState, ...]
+    """A partition of the hash space."""
+    previous: str = ""
+    """The name of the manifest that the epoch began with; none at the first."""
+    schemas: dict[str, bytes] = {}
+    """Arrow schemas, serialised, of flows by their names."""
+    outputs: dict[str, tuple[FileRef, ...]] = {}
+    """What the epoch put out, by flow."""
+    cursors: dict[str, bytes] = {}
+    """How far each source was read, in the source's own words."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all files that it needs, without its own."""
+        outputs = [ref.name for refs in self.outputs.values() for ref in refs]
+        return frozenset(outputs).union(ref.name for bucket in self.buckets for ref in bucket.files)
+
+
+class _Named(Struct, frozen=True):
+    """A manifest with the name of its file, so that no other file passes for it."""
+
+    name: str
+    manifest: Manifest
+
+
+def write_manifest(store: FileStore, name: str, manifest: Manifest) -> None:
+    """Write a manifest to a new file.
+
+    Raises:
+        ValueError: its buckets are no partition of the hash space.
+        UnwrittenFile: it could not be written, or there is a file of that name.
+    """
+    check_partition([state.bucket for state in manifest.buckets])
+    body = msgspec.msgpack.encode(_Named(name, manifest))
+    store.write_bytes(name, _MAGIC + bytes([_VERSION]) + xxh3_128_digest(body) + body)
+
+
+def read_manifest(store: FileStore, name: str) -> Manifest:
+    """Return the manifest that a file holds.
+
+    Raises:
+        DamagedState: the file is missing, cut short, altered, or holds something else.
+        NewerState: a newer program wrote it.
+    """
+    data = store.read_bytes(name)
+    path = store.path(name)
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise DamagedState(path, "is no manifest" if data else "is empty")
+    if len(data) < _HEADER:
+        raise DamagedState(path, f"was cut short after {len(data)} bytes")
+    version = data[len(_MAGIC)]
+    if version > _VERSION:
+        message = (
+            f"{path} is a manifest of version {version} and this program reads {_VERSION} at most; "
+            "upgrade it, or rebuild the stage"
+        )
+        raise NewerState(message)
+    body = data[_HEADER:]
+    if xxh3_128_digest(body) != data[_HEADER - _CHECKSUM : _HEADER]:
+        raise DamagedState(path, "was altered or cut short: its checksum differs")
+    try:
+        named = msgspec.msgpack.decode(body, type=_Named)
+        check_partition([state.bucket for state in named.manifest.buckets])
+    except ValueError as error:
+        raise DamagedState(path, f"is no manifest ({error})") from error
+    if named.name != name:
+        raise DamagedState(path, f"is the manifest {named.name!r}")
+    return named.manifest

@@ -1,0 +1,189 @@
+"""What a bucket holds: its runs as one, the newest in force (paper, sections 2.3 and 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from headgate.incremental.state.buckets import WHOLE, Bucket
+from headgate.incremental.state.errors import DifferentColumns, UnsortedRows
+from headgate.incremental.state.merging import alive, merged, resolved
+from headgate.incremental.state.rows import DELETED, Match
+from headgate.incremental.state.runs import Asked, Hit, Positions, Run
+
+_GROUP = "\x00group"  # no column of a stage is named so
+
+
+class FoundRows(Struct, frozen=True, eq=False):
+    """Rows of state that were asked for, in order."""
+
+    rows: pa.RecordBatch
+    """None of them is deleted."""
+    group: npt.NDArray[np.int64]
+    """For each row, which of the keys that were asked for it is of."""
+
+
+class BucketReader:
+    """The rows of a bucket that are in force.
+
+    Args:
+        runs: of one stage, the newest last; the base is the first. There may be none.
+        match: what of a newer run replaces what of an older one.
+        bucket: what ``everything`` yields of the runs; those of a bucket that was split may still
+            have the rows of both halves.
+        schema: of the rows; has to be given where there are no runs.
+
+    Raises:
+        DifferentColumns: the runs differ in their columns.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        match: Match,
+        bucket: Bucket = WHOLE,
+        schema: pa.Schema | None = None,
+    ) -> None:
+        self.schema = one_schema(runs, schema)
+        self._runs = tuple(runs)
+        self._match = match
+        self._bucket = bucket
+
+    def find(
+        self,
+        hashes: npt.NDArray[np.int64],
+        keys: pa.Array,
+        orders: pa.Array | None = None,
+    ) -> FoundRows:
+        """Return the rows of exactly these groups or, with orders, exactly these rows.
+
+        What is found is in memory: whoever asks for groups that are large asks for few at a time.
+
+        Args:
+            hashes: of the keys.
+            keys: sorted by hash and key, each once; with orders by hash, key and order, each
+                triple once.
+            orders: under ``Match.ROW`` only.
+
+        Raises:
+            UnsortedRows: keys are not sorted, or come twice.
+            ValueError: there are orders, and groups are matched.
+        """
+        if orders is not None and self._match is Match.GROUP:
+            message = "groups are replaced as a whole, so there is no row of an order to be found"
+            raise ValueError(message)
+        _check_asked(hashes, keys, orders)
+        asked = Asked(hashes, keys, orders)
+        if self._match is Match.ROW and orders is None:
+            return self._every_version(asked)
+        return self._newest(asked)
+
+    def _newest(self, asked: Asked) -> FoundRows:
+        """Return rows of the newest run that has any of what is asked for."""
+        missing = np.arange(len(asked.hashes))
+        hits: list[Hit] = []
+        for run in reversed(self._runs):
+            found = list(run.find(asked, missing))
+            if found:
+                hits += found
+                there = np.zeros(len(asked.hashes), bool)
+                for hit in found:
+                    there[hit.asked] = True
+                missing = missing[~there[missing]]
+        rows, group = self._gathered(hits)
+        if (group[1:] < group[:-1]).any():
+            order = np.argsort(group, kind="stable")
+            rows, group = rows.take(pa.array(order)), group[order]
+        return _alive(rows, group)
+
+    def _every_version(self, asked: Asked) -> FoundRows:
+        """Return rows of any run, of each (hash, key, order) the newest."""
+        wanted = np.arange(len(asked.hashes))
+        parts = []
+        for run in self._runs:
+            rows, group = self._gathered(list(run.find(asked, wanted)))
+            if len(group):
+                parts.append(rows.append_column(_GROUP, pa.array(group)))
+        if not parts:
+            return FoundRows(self._nothing(), np.zeros(0, np.int64))
+        rows = resolved(parts, Match.ROW)
+        last = rows.num_columns - 1
+        return _alive(rows.remove_column(last), rows.column(last).to_numpy())
+
+    def _gathered(self, hits: list[Hit]) -> tuple[pa.RecordBatch, Positions]:
+        """Return what was found, copied out of the files, and what was asked for by each row."""
+        if not hits:
+            return self._nothing(), np.zeros(0, np.int64)
+        taken = [hit.batch.take(pa.array(hit.rows)) for hit in hits]
+        group = np.concatenate([hit.asked for hit in hits])
+        if len(taken) == 1:
+            return taken[0], group
+        [rows] = pa.Table.from_batches(taken).combine_chunks().to_batches()
+        return rows, group
+
+    def _nothing(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([], schema=self.schema)
+
+    def everything(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of the bucket that are in force, in order, however many.
+
+        Raises:
+            DamagedState: a run was altered.
+        """
+        for run in self._runs:
+            run.verify()
+        for rows in merged([run.batches(self._bucket) for run in self._runs], self._match):
+            left = alive(rows)
+            if left.num_rows:
+                yield left
+
+
+def one_schema(runs: Sequence[Run], schema: pa.Schema | None = None) -> pa.Schema:
+    """Return the schema that runs have in common.
+
+    Raises:
+        DifferentColumns: they have none.
+        ValueError: there are no runs, and no schema is given.
+    """
+    for run in runs:
+        schema = schema or run.schema
+        if not run.schema.equals(schema):
+            message = (
+                f"{run.ref.name} has the columns {run.schema.names} where {schema.names} are "
+                "expected, or these of other types: rebuild the stage"
+            )
+            raise DifferentColumns(message)
+    if schema is None:
+        message = "a bucket without runs needs a schema"
+        raise ValueError(message)
+    return schema
+
+
+def _check_asked(hashes: npt.NDArray[np.int64], keys: pa.Array, orders: pa.Array | None) -> None:
+    steps = hashes[1:] > hashes[:-1]
+    if steps.all():
+        return
+    tied = np.nonzero(~steps)[0]
+    right = hashes[tied + 1] == hashes[tied]
+    one, other = pa.array(tied), pa.array(tied + 1)
+    before = pc.less(keys.take(one), keys.take(other))
+    if orders is not None:
+        same = pc.equal(keys.take(one), keys.take(other))
+        by_order = pc.less(orders.take(one), orders.take(other))
+        before = pc.or_(before, pc.and_(same, by_order))
+    if not (right & before.to_numpy(zero_copy_only=False)).all():
+        message = "what is looked for has to be sorted by hash, key and order, and each come once"
+        raise UnsortedRows(message)
+
+
+def _alive(rows: pa.RecordBatch, group: Positions) -> FoundRows:
+    deleted = rows.column(DELETED)
+    if deleted.true_count == 0:
+        return FoundRows(rows, group)
+    kept = pc.invert(deleted)
+    return FoundRows(rows.filter(kept), group[kept.to_numpy(zero_copy_only=False)])

@@ -1,0 +1,233 @@
+"""Runs: sorted rows of state in a file, written as a stream and searched where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from headgate.incremental.state.batches import BatchFile, write_batches
+from headgate.incremental.state.buckets import WHOLE, Bucket
+from headgate.incremental.state.files import FileRef, FileStore
+from headgate.incremental.state.rows import HASH, KEY, ORDER, Match, check_sorted, hash_array
+
+Positions = npt.NDArray[np.int64]
+
+_FEW = 8
+"""Rows of one hash that are compared one by one; more of them are searched by halves."""
+
+
+def write_run(
+    store: FileStore,
+    name: str,
+    rows: pa.Table | Iterable[pa.RecordBatch],
+    stage: str,
+    *,
+    schema: pa.Schema | None = None,
+    match: Match = Match.GROUP,
+) -> FileRef:
+    """Write a run and return what to know it by; it may be larger than memory.
+
+    Args:
+        store: where it goes.
+        name: of the file, which no file has yet.
+        rows: of state, sorted by hash, key and order.
+        stage: whose they are.
+        schema: of the rows; has to be given unless they are a table.
+        match: of the stage. Under ``Match.ROW`` a (hash, key, order) comes once.
+
+    Raises:
+        UnsortedRows: the rows are not sorted, or one comes twice that must not.
+        UnwrittenFile: the file could not be written, or there is one of that name.
+    """
+    if isinstance(rows, pa.Table):
+        schema = rows.schema
+        rows = rows.to_batches()
+    if schema is None:
+        message = "batches of rows need a schema beside them: there may be none of them"
+        raise ValueError(message)
+    return write_batches(store, name, stage, schema.remove_metadata(), _checked(rows, match))
+
+
+def _checked(batches: Iterable[pa.RecordBatch], match: Match) -> Iterator[pa.RecordBatch]:
+    last: pa.RecordBatch | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        ends = [batch.slice(0, 1)] if last is None else [last, batch.slice(0, 1)]
+        check_sorted(_ordering(ends), match)
+        check_sorted(batch, match)
+        last = batch.slice(batch.num_rows - 1)
+        yield batch
+
+
+def _ordering(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return what rows are ordered by, in one batch."""
+    columns = [HASH, KEY, ORDER]
+    table = pa.Table.from_batches([one.select(columns) for one in rows])
+    [batch] = table.combine_chunks().to_batches()
+    return batch
+
+
+class Asked(Struct, frozen=True, eq=False):
+    """Groups or, with orders, rows that are looked for: sorted, each once."""
+
+    hashes: npt.NDArray[np.int64]
+    keys: pa.Array
+    orders: pa.Array | None = None
+
+
+class Hit(Struct, frozen=True, eq=False):
+    """What was asked for, where it was found: two arrays of one length."""
+
+    batch: pa.RecordBatch
+    rows: Positions
+    """Positions in the batch."""
+    asked: Positions
+    """Which of what was asked for each row is of."""
+
+
+class Run:
+    """A run that was opened.
+
+    Args:
+        store: where it is.
+        ref: what the manifest says of it.
+        stage: whose it should be.
+
+    Raises:
+        DamagedState: it is missing, cut short, no Arrow file, or of something else.
+        NewerState: a newer program wrote it.
+    """
+
+    def __init__(self, store: FileStore, ref: FileRef, stage: str) -> None:
+        self._file = BatchFile(store, ref, stage)
+        self.ref = ref
+        self.stage = stage
+        self.schema: pa.Schema = self._file.schema
+        """Of the rows."""
+        self._marks = np.array(ref.marks, np.int64)
+
+    def verify(self) -> None:
+        """Check the whole content.
+
+        Raises:
+            DamagedState: the file was altered.
+        """
+        self._file.verify()
+
+    def batches(self, bucket: Bucket = WHOLE) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a bucket in order, without those batches that have none of it."""
+        for number in self._numbers(bucket.first, bucket.last):
+            batch = self._file.batch(number)
+            hashes = hash_array(batch)
+            start = int(np.searchsorted(hashes, bucket.first, "left"))
+            end = int(np.searchsorted(hashes, bucket.last, "right"))
+            if start < end:
+                yield batch.slice(start, end - start)
+
+    def _numbers(self, first: int, last: int) -> range:
+        """Return which batches may have hashes from the first to the last one."""
+        start = max(int(np.searchsorted(self._marks, first, "left")) - 1, 0)
+        return range(start, int(np.searchsorted(self._marks, last, "right")))
+
+    def find(self, asked: Asked, wanted: Positions) -> Iterator[Hit]:
+        """Yield the rows, deleted ones too, of what is asked for, batch by batch.
+
+        Args:
+            asked: groups or rows.
+            wanted: indices of those of them that are looked for here, ascending.
+        """
+        hashes = asked.hashes[wanted]
+        if not len(hashes) or hashes[0] > self.ref.last or hashes[-1] < self.ref.first:
+            return
+        ends = np.append(np.searchsorted(hashes, self._marks[1:], "right"), len(hashes))
+        starts = np.append(0, np.searchsorted(hashes, self._marks[1:], "left"))
+        for number in np.nonzero(starts < ends)[0].tolist():
+            part = slice(int(starts[number]), int(ends[number]))
+            hit = _find(self._file.batch(number), asked, hashes[part], wanted[part])
+            if hit is not None:
+                yield hit
+
+
+def _find(
+    batch: pa.RecordBatch, asked: Asked, hashes: npt.NDArray[np.int64], wanted: Positions
+) -> Hit | None:
+    own = hash_array(batch)
+    low = np.searchsorted(own, hashes, "left")
+    there = np.nonzero(own[np.minimum(low, len(own) - 1)] == hashes)[0]
+    if not len(there):
+        return None
+    low, wanted = low[there], wanted[there]
+    high = low + 1
+    more = np.nonzero(own[np.minimum(high, len(own) - 1)] == hashes[there])[0]
+    more = more[high[more] < len(own)]
+    high[more] = np.searchsorted(own, hashes[there[more]], "right")
+    if asked.orders is not None:
+        low, high = _narrowed(batch, asked.keys, asked.orders, wanted, low, high)
+    rows, which = _spread(low, high)
+    wanted = wanted[which]
+    same = _equal(batch.column(KEY), rows, asked.keys, wanted)
+    if asked.orders is not None:
+        same &= _equal(batch.column(ORDER), rows, asked.orders, wanted)
+    if not same.all():
+        rows, wanted = rows[same], wanted[same]
+    return Hit(batch, rows, wanted) if len(rows) else None
+
+
+def _narrowed(
+    batch: pa.RecordBatch,
+    keys: pa.Array,
+    orders: pa.Array,
+    wanted: Positions,
+    low: Positions,
+    high: Positions,
+) -> tuple[Positions, Positions]:
+    """Return for each row that is looked for a range of few rows that has it, if it is there.
+
+    A group may have millions of rows: its orders are searched by halves, all at once.
+    """
+    low, high = low.copy(), high.copy()
+    while len(wide := np.nonzero(high - low > _FEW)[0]):
+        middle = (low[wide] + high[wide]) // 2
+        above = _after(batch, middle, keys, orders, wanted[wide])
+        low[wide[above]] = middle[above]
+        high[wide[~above]] = middle[~above]
+    return low, high
+
+
+def _after(
+    batch: pa.RecordBatch, rows: Positions, keys: pa.Array, orders: pa.Array, wanted: Positions
+) -> npt.NDArray[np.bool_]:
+    """Return which of what is asked for is not before a row, by key and order."""
+    places = pa.array(rows)
+    which = pa.array(wanted)
+    key, own_key = keys.take(which), batch.column(KEY).take(places)
+    order, own_order = orders.take(which), batch.column(ORDER).take(places)
+    later = pc.and_(pc.equal(key, own_key), pc.greater_equal(order, own_order))
+    after = pc.or_(pc.greater(key, own_key), later)
+    return np.asarray(after.to_numpy(zero_copy_only=False))
+
+
+def _spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
+    """Return all positions of ranges that are not empty, and which range each is of."""
+    sizes = high - low
+    which = np.arange(len(low))
+    if (sizes == 1).all():
+        return low, which
+    which = np.repeat(which, sizes)
+    starts = np.cumsum(sizes) - sizes
+    return np.arange(len(which)) - starts[which] + low[which], which
+
+
+def _equal(
+    column: pa.Array, rows: Positions, values: pa.Array, wanted: Positions
+) -> npt.NDArray[np.bool_]:
+    mine = column.take(pa.array(rows))
+    whole = len(wanted) == len(values) and bool((wanted == np.arange(len(values))).all())
+    asked = values if whole else values.take(pa.array(wanted))
+    return np.asarray(pc.equal(mine, asked).to_numpy(zero_copy_only=False))
