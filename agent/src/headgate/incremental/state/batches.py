@@ -104,7 +104,7 @@ class BatchFile:
         self._path = store.path(ref.name)
         try:
             self._reader = ipc.open_file(store.open(ref))
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise DamagedState(self._path, f"is no Arrow file ({error})") from error
         self._check(self._reader.schema.metadata or {}, stage)
         self.schema: pa.Schema = self._reader.schema.remove_metadata()
@@ -139,7 +139,7 @@ class BatchFile:
         try:
             batch = self._reader.get_batch(number).replace_schema_metadata(None)
             batch.validate()
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise DamagedState(self._path, f"cannot be read ({error})") from error
         return batch
 

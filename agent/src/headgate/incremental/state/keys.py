@@ -216,7 +216,7 @@ def _keys(column: pa.Array, end: bytes | None) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.repeat(pa.scalar(_TAGS[_Tag.NULL], pa.binary()), len(column))
     if pa.types.is_boolean(kind):
-        flags = column.fill_null(value=False).cast(pa.uint8()).to_numpy(zero_copy_only=False)
+        flags = column.fill_null(fill_value=False).cast(pa.uint8()).to_numpy(zero_copy_only=False)
         return _fixed(_Tag.BOOL, flags.reshape(-1, 1), column)
     if pa.types.is_integer(kind):
         return _fixed(_Tag.INT, _integers(column), column)

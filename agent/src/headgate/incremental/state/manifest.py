@@ -13,8 +13,8 @@ from headgate.incremental.state.rows import Match
 
 _MAGIC = b"HGMANIF"
 _VERSION = 1
-_CHECKSUM = 16  # bytes
-_HEADER = len(_MAGIC) + 1 + _CHECKSUM
+_CHECKSUM_SIZE = 16
+_HEADER = len(_MAGIC) + 1 + _CHECKSUM_SIZE
 
 
 class BucketState(Struct, frozen=True):
@@ -73,7 +73,11 @@ def write_manifest(store: FileStore, name: str, manifest: Manifest) -> None:
     """
     check_partition([state.bucket for state in manifest.buckets])
     body = msgspec.msgpack.encode(_Named(name, manifest))
-    store.write_bytes(name, _MAGIC + bytes([_VERSION]) + xxh3_128_digest(body) + body)
+    store.write_bytes(name, _MAGIC + bytes([_VERSION]) + _checksum(_VERSION, body) + body)
+
+
+def _checksum(version: int, body: bytes) -> bytes:
+    return xxh3_128_digest(bytes([version]) + body)
 
 
 def read_manifest(store: FileStore, name: str) -> Manifest:
@@ -97,7 +101,7 @@ def read_manifest(store: FileStore, name: str) -> Manifest:
         )
         raise NewerState(message)
     body = data[_HEADER:]
-    if xxh3_128_digest(body) != data[_HEADER - _CHECKSUM : _HEADER]:
+    if _checksum(version, body) != data[_HEADER - _CHECKSUM_SIZE : _HEADER]:
         raise DamagedState(path, "was altered or cut short: its checksum differs")
     try:
         named = msgspec.msgpack.decode(body, type=_Named)

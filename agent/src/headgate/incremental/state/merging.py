@@ -18,6 +18,7 @@ from headgate.incremental.state.rows import (
     Match,
     compare,
     hash_array,
+    index_array,
     sorted_positions,
 )
 
@@ -65,7 +66,7 @@ def resolved(parts: list[pa.RecordBatch], match: Match) -> pa.RecordBatch:
     kept = order[_in_force(rows, source, order, match, by)]
     if len(kept) == len(order) and (kept == np.arange(len(kept))).all():
         return rows
-    return rows.take(pa.array(kept))
+    return rows.take(index_array(kept))
 
 
 def _in_force(

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from headgate.incremental.state.batches import one_batch
 from headgate.incremental.state.buckets import WHOLE, Bucket
 from headgate.incremental.state.errors import DifferentColumns, UnsortedRows
 from headgate.incremental.state.merging import alive, merged, resolved
-from headgate.incremental.state.rows import DELETED, Match
+from headgate.incremental.state.rows import DELETED, HASH, KEY, Match, index_array
 from headgate.incremental.state.runs import Asked, Hit, Positions, Run
 
 _GROUP = "\x00group"  # no column of a stage is named so
@@ -95,10 +96,10 @@ class BucketReader:
                 for hit in found:
                     there[hit.asked] = True
                 missing = missing[~there[missing]]
-        rows, group = self._gathered(hits)
+        rows, group = self._gathered(asked, hits)
         if (group[1:] < group[:-1]).any():
             order = np.argsort(group, kind="stable")
-            rows, group = rows.take(pa.array(order)), group[order]
+            rows, group = rows.take(index_array(order)), group[order]
         return _alive(rows, group)
 
     def _every_version(self, asked: Asked) -> FoundRows:
@@ -106,25 +107,31 @@ class BucketReader:
         wanted = np.arange(len(asked.hashes))
         parts = []
         for run in self._runs:
-            rows, group = self._gathered(list(run.find(asked, wanted)))
+            rows, group = self._gathered(asked, list(run.find(asked, wanted)))
             if len(group):
-                parts.append(rows.append_column(_GROUP, pa.array(group)))
+                parts.append(rows.append_column(_GROUP, index_array(group)))
         if not parts:
             return FoundRows(self._nothing(), np.zeros(0, np.int64))
         rows = resolved(parts, Match.ROW)
         last = rows.num_columns - 1
         return _alive(rows.remove_column(last), rows.column(last).to_numpy())
 
-    def _gathered(self, hits: list[Hit]) -> tuple[pa.RecordBatch, Positions]:
-        """Return what was found, copied out of the files, and what was asked for by each row."""
+    def _gathered(self, asked: Asked, hits: list[Hit]) -> tuple[pa.RecordBatch, Positions]:
+        """Return what was found, copied out of the files, and what was asked for by each row.
+
+        Hashes and keys are those that were asked for: to read them again from all over the files
+        would cost as much as all the rest.
+        """
         if not hits:
             return self._nothing(), np.zeros(0, np.int64)
-        taken = [hit.batch.take(pa.array(hit.rows)) for hit in hits]
         group = np.concatenate([hit.asked for hit in hits])
-        if len(taken) == 1:
-            return taken[0], group
-        [rows] = pa.Table.from_batches(taken).combine_chunks().to_batches()
-        return rows, group
+        rest = [name for name in self.schema.names if name not in (HASH, KEY)]
+        taken = one_batch([hit.batch.select(rest).take(index_array(hit.rows)) for hit in hits])
+        keys = asked.keys.take(index_array(group)).cast(pa.binary())
+        found = {HASH: index_array(asked.hashes[group]), KEY: keys}
+        found |= zip(rest, taken.columns, strict=True)
+        columns = [found[name] for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), group
 
     def _nothing(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=self.schema)
@@ -170,7 +177,7 @@ def _check_asked(hashes: npt.NDArray[np.int64], keys: pa.Array, orders: pa.Array
         return
     tied = np.nonzero(~steps)[0]
     right = hashes[tied + 1] == hashes[tied]
-    one, other = pa.array(tied), pa.array(tied + 1)
+    one, other = index_array(tied), index_array(tied + 1)
     before = pc.less(keys.take(one), keys.take(other))
     if orders is not None:
         same = pc.equal(keys.take(one), keys.take(other))

@@ -70,16 +70,9 @@ def state_rows(
         orders = pa.repeat(pa.scalar(b"", pa.binary()), rows)
     if deleted is None:
         deleted = np.zeros(rows, bool)
-    parts = [
-        pa.chunked_array([hashes]),
-        _chunks(keys),
-        _chunks(orders),
-        pa.chunked_array([deleted]),
-    ]
-    return pa.table(
-        [*parts, *columns.columns],
-        schema=state_schema(columns.schema),
-    )
+    parts = (index_array(hashes), _chunks(keys), _chunks(orders), _flags(deleted))
+    schema = state_schema(columns.schema)
+    return pa.Table.from_arrays([*parts, *columns.columns], schema=schema)
 
 
 def _chunks(column: pa.Array) -> pa.ChunkedArray:
@@ -89,6 +82,17 @@ def _chunks(column: pa.Array) -> pa.ChunkedArray:
     half = len(column) // 2
     parts = (_chunks(column.slice(0, half)), _chunks(column.slice(half)))
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks])
+
+
+def index_array(positions: npt.NDArray[np.int64]) -> pa.Array:
+    """Return positions as Arrow takes them; ``pa.array`` would first import all of pandas."""
+    values = np.ascontiguousarray(positions)
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def _flags(values: npt.NDArray[np.bool_]) -> pa.Array:
+    bits = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
 def hash_array(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -103,7 +107,7 @@ def sort_rows(rows: pa.Table) -> pa.Table:
     if rows.num_rows <= 1:
         return rows
     [batch] = rows.to_batches()
-    return rows.take(pa.array(sorted_positions(batch, (KEY, ORDER))))
+    return rows.take(index_array(sorted_positions(batch, (KEY, ORDER))))
 
 
 def sorted_positions(rows: pa.RecordBatch, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
@@ -120,8 +124,8 @@ def sorted_positions(rows: pa.RecordBatch, columns: tuple[str, ...]) -> npt.NDAr
         return order
     places = np.nonzero(np.isin(hashes, np.unique(hashes[tied[wrong]])))[0]
     picked = order[places]
-    some = {name: rows.column(name).take(pa.array(picked)) for name in columns}
-    table = pa.table({HASH: hashes[places], **some, "place": places})
+    some = {name: rows.column(name).take(index_array(picked)) for name in columns}
+    table = pa.table({HASH: index_array(hashes[places]), **some, "place": index_array(places)})
     by = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
     order[places] = picked[by.to_numpy()]
     return order
@@ -147,7 +151,7 @@ def compare(
         if not len(equal):
             break
         column = rows.column(name)
-        left, right = column.take(pa.array(one[equal])), column.take(pa.array(other[equal]))
+        left, right = (column.take(index_array(part[equal])) for part in (one, other))
         before = pc.less(left, right).to_numpy(zero_copy_only=False)
         same = pc.equal(left, right).to_numpy(zero_copy_only=False)
         found[equal] = np.where(same, 0, np.where(before, -1, 1))

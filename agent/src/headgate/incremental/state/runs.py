@@ -13,7 +13,15 @@ from msgspec import Struct
 from headgate.incremental.state.batches import BatchFile, write_batches
 from headgate.incremental.state.buckets import WHOLE, Bucket
 from headgate.incremental.state.files import FileRef, FileStore
-from headgate.incremental.state.rows import HASH, KEY, ORDER, Match, check_sorted, hash_array
+from headgate.incremental.state.rows import (
+    HASH,
+    KEY,
+    ORDER,
+    Match,
+    check_sorted,
+    hash_array,
+    index_array,
+)
 
 Positions = npt.NDArray[np.int64]
 
@@ -143,8 +151,11 @@ class Run:
             wanted: indices of those of them that are looked for here, ascending.
         """
         hashes = asked.hashes[wanted]
-        if not len(hashes) or hashes[0] > self.ref.last or hashes[-1] < self.ref.first:
+        start = int(np.searchsorted(hashes, self.ref.first, "left"))
+        end = int(np.searchsorted(hashes, self.ref.last, "right"))
+        if start >= end:
             return
+        hashes, wanted = hashes[start:end], wanted[start:end]
         ends = np.append(np.searchsorted(hashes, self._marks[1:], "right"), len(hashes))
         starts = np.append(0, np.searchsorted(hashes, self._marks[1:], "left"))
         for number in np.nonzero(starts < ends)[0].tolist():
@@ -204,8 +215,8 @@ def _after(
     batch: pa.RecordBatch, rows: Positions, keys: pa.Array, orders: pa.Array, wanted: Positions
 ) -> npt.NDArray[np.bool_]:
     """Return which of what is asked for is not before a row, by key and order."""
-    places = pa.array(rows)
-    which = pa.array(wanted)
+    places = index_array(rows)
+    which = index_array(wanted)
     key, own_key = keys.take(which), batch.column(KEY).take(places)
     order, own_order = orders.take(which), batch.column(ORDER).take(places)
     later = pc.and_(pc.equal(key, own_key), pc.greater_equal(order, own_order))
@@ -227,7 +238,7 @@ def _spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
 def _equal(
     column: pa.Array, rows: Positions, values: pa.Array, wanted: Positions
 ) -> npt.NDArray[np.bool_]:
-    mine = column.take(pa.array(rows))
+    mine = column.take(index_array(rows))
     whole = len(wanted) == len(values) and bool((wanted == np.arange(len(values))).all())
-    asked = values if whole else values.take(pa.array(wanted))
+    asked = values if whole else values.take(index_array(wanted))
     return np.asarray(pc.equal(mine, asked).to_numpy(zero_copy_only=False))
