@@ -10,8 +10,17 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from headgate.incremental import FileRef, FileStore, Match, Run, Writer, state_schema, write_run
-from headgate.incremental.state import batches, merging
+from headgate.incremental.state import (
+    FileRef,
+    FileStore,
+    Match,
+    Run,
+    Writer,
+    batches,
+    merging,
+    state_schema,
+    write_run,
+)
 from headgate.incremental.state.rows import sort_rows
 
 STAGE = "count links"
@@ -48,7 +57,7 @@ def run_of(store: FileStore, rows: Iterable[Row], match: Match = Match.GROUP) ->
 def seen(found: Iterable[pa.RecordBatch]) -> list[Row]:
     """Rows as they were given to ``table``."""
     return [
-        (row["hash"], row["key"], row["order"], None if row["deleted"] else row["value"])
+        (row["_hash"], row["_key"], row["_order"], None if row["_deleted"] else row["value"])
         for batch in found
         for row in batch.to_pylist()
     ]

@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.incremental.state.states import SCHEMA, STAGE, batches_of, memory_store, table
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     BatchFile,
     DamagedState,
     FileRef,
     FileStore,
     NewerState,
+    batches,
     write_batches,
 )
-from headgate.incremental.state import batches
-from headgate.incremental.state.batches import bounded
 
 FLOW = pa.schema([pa.field("url", pa.string()), pa.field("count", pa.int64())])
 
@@ -30,6 +29,12 @@ def store(tmp_path) -> FileStore:
 
 def rows(count: int) -> pa.RecordBatch:
     return pa.record_batch([[f"u{n}" for n in range(count)], list(range(count))], schema=FLOW)
+
+
+def filed(store: FileStore, parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The batches of a file that parts were written to."""
+    ref = write_batches(store, "s/bounded", STAGE, FLOW, parts)
+    return list(BatchFile(store, ref, STAGE).batches())
 
 
 def put(store: FileStore, name: str = "s/a", stage: str = STAGE) -> FileRef:
@@ -61,35 +66,36 @@ def test_marks_are_the_smallest_hashes_of_batches():
         ref = write_batches(store, "s/a", STAGE, SCHEMA, content.to_batches())
 
     found = list(BatchFile(store, ref, STAGE).batches())
-    assert tuple(batch.column("hash")[0].as_py() for batch in found) == ref.marks
+    assert tuple(batch.column("_hash")[0].as_py() for batch in found) == ref.marks
     assert (ref.first, ref.last, ref.rows) == (-7, 9, 5)
     assert len(found) > 1
 
 
 @given(st.lists(st.integers(0, 40), max_size=12))
-def test_batches_are_neither_large_nor_many(sizes):
+def test_batches_are_neither_large_nor_many(tmp_path_factory, sizes):
     parts = [rows(size) for size in sizes]
+    folder = tmp_path_factory.mktemp("batches")
 
     with batches_of(10):
-        found = list(bounded(parts))
+        found = filed(FileStore.at(folder), parts)
 
     assert all(1 <= batch.num_rows <= 10 for batch in found)
     assert all(one.num_rows + two.num_rows > 10 for one, two in pairwise(found))
     assert pa.Table.from_batches(found, FLOW) == pa.Table.from_batches(parts, FLOW)
 
 
-def test_wide_rows_make_batches_of_fewer(monkeypatch):
+def test_wide_rows_make_batches_of_fewer(store, monkeypatch):
     monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
     wide = pa.record_batch([["x" * 400] * 9, [1] * 9], schema=FLOW)
 
-    assert max(batch.num_rows for batch in bounded([wide])) == 2
+    assert max(batch.num_rows for batch in filed(store, [wide])) == 2
 
 
-def test_a_row_larger_than_a_batch_is_a_batch(monkeypatch):
+def test_a_row_larger_than_a_batch_is_a_batch(store, monkeypatch):
     monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
     wide = pa.record_batch([["x" * 4000] * 3, [1] * 3], schema=FLOW)
 
-    assert [batch.num_rows for batch in bounded([wide])] == [1, 1, 1]
+    assert [batch.num_rows for batch in filed(store, [wide])] == [1, 1, 1]
 
 
 def test_a_file_of_another_stage_under_the_right_name_is_refused(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.incremental import WHOLE, Bucket, bucket_numbers, even_buckets, split
+from headgate.incremental.state import WHOLE, Bucket, bucket_numbers, even_buckets, split
 from headgate.incremental.state.buckets import MOST_BITS, check_partition
 
 HASHES = st.integers(-(2**63), 2**63 - 1)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.incremental.state.states import WRITER, memory_store, run_of, seen
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     Match,
     Merge,
     Tiers,

@@ -8,7 +8,7 @@ import pyarrow.fs as pafs
 import pytest
 from tests.incremental.state.states import memory_store
 
-from headgate.incremental import DamagedState, FileCache, FileRef, FileStore, UnwrittenFile
+from headgate.incremental.state import DamagedState, FileCache, FileRef, FileStore, UnwrittenFile
 
 
 @pytest.fixture(params=["local", "elsewhere"])

@@ -1,6 +1,6 @@
 """Which files nobody needs."""
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     WHOLE,
     BucketState,
     FileRef,

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from headgate.incremental import hashes, key_column
+from headgate.incremental.state import hashes, key_column
 
 # ``SELECT xxhash64(v)`` of binary values by Spark 4.1.
 OF_SPARK = [

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.incremental import UnusableKey, key_bytes, key_column, key_value
-from headgate.incremental.state import keys
+from headgate.incremental.state import UnusableKey, key_bytes, key_column, key_value, keys
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(codec="utf-8"))

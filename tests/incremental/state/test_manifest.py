@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     Bucket,
     BucketState,
     DamagedState,

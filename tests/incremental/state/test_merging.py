@@ -25,7 +25,7 @@ from tests.incremental.state.states import (
     table,
 )
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     WHOLE,
     BucketReader,
     BucketState,
@@ -113,20 +113,19 @@ def test_a_fault_in_the_middle_of_a_merge_leaves_nothing(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from headgate.incremental import FileStore, Match, Run, read_manifest, merge_runs
+from headgate.incremental.state import FileStore, Match, Run, read_manifest, merge_runs
 from headgate.incremental.state import batches, merging
 batches.BATCH_ROWS = merging.BATCH_ROWS = 1000
 root, manifest, stage, name = sys.argv[1:]
 store = FileStore.at(root)
 [bucket] = read_manifest(store, manifest).buckets
 runs = [Run(store, ref, stage) for ref in bucket.files]
-written = batches.bounded
-def killed(rows):
-    for number, batch in enumerate(written(rows)):
-        if number == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield batch
-batches.bounded = killed
+written, numbers = batches.BatchWriter.write, iter(range(6))
+def killed(writer, batch):
+    if next(numbers) == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    written(writer, batch)
+batches.BatchWriter.write = killed
 merge_runs(store, name, runs, Match.GROUP, drop_tombstones=True)
 """
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.incremental import UnusableName, Writer
+from headgate.incremental.state import UnusableName, Writer
 from headgate.incremental.state.names import folder
 
 WRITERS = st.builds(

@@ -22,7 +22,7 @@ from tests.incremental.state.states import (
     table,
 )
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     WHOLE,
     Bucket,
     BucketReader,
@@ -58,7 +58,7 @@ class Buckets:
     def put(self, rows: list[Row]) -> None:
         content = table(rows)
         buckets = list(self.files)
-        numbers = bucket_numbers(content["hash"].to_numpy(), buckets)
+        numbers = bucket_numbers(content["_hash"].to_numpy(), buckets)
         for number in set(numbers.tolist()):
             some = content.filter(pa.array(numbers == number))
             name = WRITER.rows_name()

@@ -20,7 +20,7 @@ from tests.incremental.state.states import (
     written,
 )
 
-from headgate.incremental import (
+from headgate.incremental.state import (
     Bucket,
     FileStore,
     Match,
@@ -116,7 +116,7 @@ def test_only_batches_that_may_have_what_is_wanted_are_read(monkeypatch):
 
 
 def test_keys_of_a_megabyte_are_found():
-    keys = [b"\x05" + bytes([n]) * (1 << 20) for n in range(40)]
+    keys = [b"\x05" + bytes([n]) * (1 << 20) for n in range(70)]
     run = run_of(memory_store(), [(n // 2, key, b"", n) for n, key in enumerate(keys)])
 
     hashes, some = asked((n // 2, key) for n, key in enumerate(keys) if n % 3 == 0)
@@ -124,7 +124,7 @@ def test_keys_of_a_megabyte_are_found():
 
     values = [value for hit in hits for value in hit.batch["value"].take(pa.array(hit.rows))]
     assert len(run.ref.marks) > 1
-    assert [value.as_py() for value in values] == [n for n in range(40) if n % 3 == 0]
+    assert [value.as_py() for value in values] == [n for n in range(70) if n % 3 == 0]
 
 
 def test_a_run_without_rows_is_a_run():
@@ -180,14 +180,16 @@ def test_rows_are_made_of_their_parts():
 
     assert plain.schema == marked.schema == state_schema(own.schema)
     assert seen(plain.to_batches()) == [(5, b"a", b"", 1), (3, b"b", b"", None)]
-    assert marked["deleted"].to_pylist() == [False, True]
-    assert marked["order"].to_pylist() == [b"x", b"y"]
-    assert sort_rows(plain)["hash"].to_pylist() == [3, 5]
+    assert marked["_deleted"].to_pylist() == [False, True]
+    assert marked["_order"].to_pylist() == [b"x", b"y"]
+    assert sort_rows(plain)["_hash"].to_pylist() == [3, 5]
 
 
 def test_columns_of_a_stage_have_names_of_their_own():
-    with pytest.raises(ValueError, match="deleted, key"):
-        state_schema(pa.schema([("key", pa.string()), ("deleted", pa.bool_()), ("n", pa.int64())]))
+    with pytest.raises(ValueError, match="_deleted, _key"):
+        state_schema(
+            pa.schema([("_key", pa.string()), ("_deleted", pa.bool_()), ("n", pa.int64())])
+        )
 
 
 def test_deleted_rows_may_be_null_whatever_a_column_says():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -13,8 +15,8 @@ from headgate.incremental.state.rows import HASH, hash_array
 
 BATCH_ROWS = 1 << 20
 """Rows of a batch: a look-up of many keys pays for each batch, so there should be few."""
-BATCH_BYTES = 1 << 25
-"""Bytes of a batch of wide rows: merging has one of each run in memory."""
+BATCH_BYTES = 1 << 26
+"""Bytes of a batch of wide rows: merging has at most one of each run in memory."""
 _FORMAT = 1
 _STAGE_KEY = b"headgate.stage"
 _FILE_KEY = b"headgate.file"
@@ -37,35 +39,93 @@ def write_batches(
     Raises:
         UnwrittenFile: the file could not be written, or there is one of that name.
     """
-    labels = {_STAGE_KEY: stage, _FILE_KEY: name, _FORMAT_KEY: str(_FORMAT)}
-    hashed = schema.get_field_index(HASH) >= 0
-    rows, marks, last = 0, [], -1
-    with store.writing(name) as sink:
-        with ipc.new_file(sink, schema.with_metadata(labels)) as writer:
-            for batch in bounded(batches):
-                writer.write_batch(batch)
-                rows += batch.num_rows
-                if hashed:
-                    hashes = hash_array(batch)
-                    marks.append(int(hashes[0]))
-                    last = int(hashes[-1])
-        first = marks[0] if marks else 0
-        return FileRef(name, sink.length, sink.checksum, rows, first, last, tuple(marks))
+    with BatchWriter(store, name, stage, schema) as writer:
+        for batch in batches:
+            writer.write(batch)
+    return writer.ref
 
 
-def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches that are neither too large nor, but for the last, small."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in _pieces(batches):
-        if waiting and (rows + batch.num_rows > BATCH_ROWS or size + batch.nbytes > BATCH_BYTES):
-            yield one_batch(waiting)
-            waiting, rows, size = [], 0, 0
-        waiting.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-    if waiting:
-        yield one_batch(waiting)
+class BatchWriter:
+    """A new file that rows are written to as they come, uncompressed, within a ``with`` block.
+
+    If the block fails, nothing is left of the file.
+
+    Args:
+        store: where it goes.
+        name: of the file, which no file has yet.
+        stage: whose it is.
+        schema: of the rows. If they have hashes, they come sorted by them.
+    """
+
+    def __init__(self, store: FileStore, name: str, stage: str, schema: pa.Schema) -> None:
+        labels = {_STAGE_KEY: stage, _FILE_KEY: name, _FORMAT_KEY: str(_FORMAT)}
+        self._store = store
+        self._name = name
+        self._schema = schema.with_metadata(labels)
+        self._hashed = schema.get_field_index(HASH) >= 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+        self._rows = 0
+        self._marks: list[int] = []
+        self._last = -1
+        self._ref: FileRef | None = None
+
+    def __enter__(self) -> BatchWriter:
+        with ExitStack() as opening:
+            self._sink = opening.enter_context(self._store.writing(self._name))
+            self._file = ipc.new_file(self._sink, self._schema)
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._open.__exit__(kind, error, trace)
+            return
+        with self._open:
+            self._write_waiting()
+            self._file.close()
+            first = self._marks[0] if self._marks else 0
+            self._ref = FileRef(
+                self._name,
+                self._sink.length,
+                self._sink.checksum,
+                self._rows,
+                first,
+                self._last,
+                tuple(self._marks),
+            )
+
+    @property
+    def ref(self) -> FileRef:
+        """What to know the file by, once the block has ended."""
+        assert self._ref is not None  # noqa: S101 - the caller's order
+        return self._ref
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; batches in the file are neither too large nor, but for the last, small."""
+        for piece in _pieces((batch,)):
+            rows = sum(part.num_rows for part in self._waiting) + piece.num_rows
+            if rows > BATCH_ROWS or self._size + piece.nbytes > BATCH_BYTES:
+                self._write_waiting()
+            self._waiting.append(piece)
+            self._size += piece.nbytes
+
+    def _write_waiting(self) -> None:
+        if not self._waiting:
+            return
+        batch = one_batch(self._waiting)
+        self._waiting, self._size = [], 0
+        self._file.write_batch(batch)
+        self._rows += batch.num_rows
+        if self._hashed:
+            hashes = hash_array(batch)
+            self._marks.append(int(hashes[0]))
+            self._last = int(hashes[-1])
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

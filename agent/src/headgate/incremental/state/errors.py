@@ -27,6 +27,10 @@ class DifferentColumns(StateError):
     """Runs of one bucket whose columns differ."""
 
 
+class ChangedStage(StateError):
+    """State of a stage that is another one now."""
+
+
 class UnwrittenFile(OSError):
     """A file of the state that could not be written; nothing is left of it."""
 

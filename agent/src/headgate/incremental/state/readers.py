@@ -14,7 +14,7 @@ from headgate.incremental.state.batches import one_batch
 from headgate.incremental.state.buckets import WHOLE, Bucket
 from headgate.incremental.state.errors import DifferentColumns, UnsortedRows
 from headgate.incremental.state.merging import alive, merged, resolved
-from headgate.incremental.state.rows import DELETED, HASH, KEY, Match, index_array
+from headgate.incremental.state.rows import DELETED, HASH, KEY, ORDER, Match, index_array
 from headgate.incremental.state.runs import Asked, Hit, Positions, Run
 
 _GROUP = "\x00group"  # no column of a stage is named so
@@ -126,7 +126,7 @@ class BucketReader:
             return self._nothing(), np.zeros(0, np.int64)
         group = np.concatenate([hit.asked for hit in hits])
         rest = [name for name in self.schema.names if name not in (HASH, KEY)]
-        taken = one_batch([hit.batch.select(rest).take(index_array(hit.rows)) for hit in hits])
+        taken = one_batch([_taken(hit, rest) for hit in hits])
         keys = asked.keys.take(index_array(group)).cast(pa.binary())
         found = {HASH: index_array(asked.hashes[group]), KEY: keys}
         found |= zip(rest, taken.columns, strict=True)
@@ -169,6 +169,28 @@ def one_schema(runs: Sequence[Run], schema: pa.Schema | None = None) -> pa.Schem
         message = "a bucket without runs needs a schema"
         raise ValueError(message)
     return schema
+
+
+def _taken(hit: Hit, names: list[str]) -> pa.RecordBatch:
+    """Return columns of what was found.
+
+    Where a stage orders by nothing its orders are empty, and are not read: each would be a page.
+    """
+    places = index_array(hit.rows)
+    columns = []
+    for name in names:
+        column = hit.batch.column(name)
+        if name == ORDER and not _has_bytes(column):
+            columns.append(pa.repeat(pa.scalar(b"", column.type), len(places)))
+        else:
+            columns.append(column.take(places))
+    fields = [hit.batch.schema.field(name) for name in names]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _has_bytes(column: pa.Array) -> bool:
+    data = column.buffers()[-1]
+    return data is not None and data.size > 0
 
 
 def _check_asked(hashes: npt.NDArray[np.int64], keys: pa.Array, orders: pa.Array | None) -> None:

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from headgate.incremental.state.errors import UnsortedRows
 
-HASH = "hash"
-KEY = "key"
-ORDER = "order"
-DELETED = "deleted"
+HASH = "_hash"
+KEY = "_key"
+ORDER = "_order"
+DELETED = "_deleted"
 _OWN = (
     pa.field(HASH, pa.int64(), nullable=False),
     pa.field(KEY, pa.binary(), nullable=False),

@@ -100,7 +100,7 @@ class Hit(Struct, frozen=True, eq=False):
 
 
 class Run:
-    """A run that was opened.
+    """A run that was opened. Whoever asks again should keep it: a mapped page is paid for once.
 
     Args:
         store: where it is.
