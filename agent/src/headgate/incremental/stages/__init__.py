@@ -1,0 +1,1 @@
+"""What people write of a stage, and how its translation is called."""

@@ -1,0 +1,213 @@
+"""The specification of a stage: its flows, and what translates them (paper: Table 1).
+
+A stage is given increments of its input flows and, as one more flow, its state. Both are routed
+into groups by a key, ordered within each, and translated group by group; what is written to the
+state flow is what the next epoch finds of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum, StrEnum
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+from msgspec import Struct
+
+from headgate.incremental.stages.errors import StageError
+from headgate.incremental.state.keys import Key
+from headgate.incremental.state.rows import Match
+
+STATE: Final = "state"
+"""The name of the loopback flow."""
+GROUP: Final = "_group"
+"""The column of tables of groups that says of which group a row is: its number, from 0."""
+
+Adu = dict[str, Any]
+"""An application data unit: one row, by column."""
+
+
+class Route(Enum):
+    """Where a unit goes that goes to no group of its own key."""
+
+    EACH = "each"
+    """A group for each unit by itself (``RouteByADU``)."""
+    ALL = "all"
+    """To all groups that are found: a parameter."""
+    NONE = "none"
+    """Nowhere: it is dropped."""
+
+
+class Keys(Struct, frozen=True):
+    """Several groups, to each of which a unit goes."""
+
+    keys: tuple[Key, ...]
+
+
+class Computed(Struct, frozen=True):
+    """A key that is computed of all units at once, for speed."""
+
+    columns: Callable[[pa.Table], Sequence[pa.Array | pa.ChunkedArray]]
+    """Of the units of an increment, columns of as many rows whose values are the keys, as those of
+    named columns would be."""
+
+
+Columns = str | tuple[str, ...]
+"""Names; no names at all are those of one group of all units."""
+RouteBy: TypeAlias = "Columns | Computed | Callable[[Adu], Key | Keys | Route] | Route"
+OrderBy: TypeAlias = "Columns | Callable[[Adu], Key] | None"
+Rows = Sequence[Adu]
+Translate = Callable[[Key, Mapping[str, Rows]], Mapping[str, Iterable[Adu]]]
+"""By group: its key and the rows by flow, those of the state under ``state``; returns rows by
+output flow, and under ``state`` all that is to stay of the group."""
+
+
+class Groups(Struct, frozen=True, eq=False):
+    """The groups of one call of a translation by tables."""
+
+    keys: pa.Array
+    """Of the groups, shape (n,): of the type of the column that routes, binary canonical keys where
+    several columns or a function do."""
+    flows: Mapping[str, pa.Table]
+    """Rows by flow, the state's too, sorted by group and order, with a column ``_group``."""
+    everywhere: Mapping[str, pa.Table]
+    """By flow, rows that are of all groups, without that column."""
+    whole: frozenset[str] = frozenset()
+    """Input flows of which everything came: what the state has of others is gone. All groups of
+    the state are there then."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.keys)
+
+
+TranslateTables = Callable[[Groups], Mapping[str, pa.Table]]
+"""All groups at once; returns tables by output flow, and under ``state`` what is to stay, with the
+column ``_group`` unless the state has a ``route_by``."""
+
+Types: TypeAlias = "pa.Schema | Mapping[str, str | pa.DataType]"
+
+
+class InputFlow(Struct, frozen=True, eq=False):
+    """An input flow of a stage."""
+
+    route_by: RouteBy = Route.EACH
+    """Columns or a function of a unit."""
+    order_by: OrderBy = None
+    """Of the units of a group; None: any order (``OrderByAny``)."""
+
+
+class Outer(StrEnum):
+    """Of which groups the translation is called."""
+
+    RIGHT = "right"
+    """Those that came; the state of all others stays as it is."""
+    FULL = "full"
+    """Those that the state has as well."""
+
+
+class StateFlow(Struct, frozen=True, eq=False):
+    """The loopback flow of a stage."""
+
+    columns: pa.Schema
+    route_by: Columns | Callable[[Adu], Key] | None = None
+    """Of a row that is written; None: it stays in the group that wrote it."""
+    order_by: OrderBy = None
+    """None as the order of a row makes it one of the group itself: it is there whatever came."""
+    outer: Outer = Outer.RIGHT
+    match: Match = Match.GROUP
+    """Whether a group is there whole, or of it only rows of orders that came."""
+
+
+class StageSpec(Struct, frozen=True, eq=False):
+    """What is known of a stage.
+
+    Raises:
+        StageError: it is given no flow or no translation, two translations, or rows that cannot be
+            matched.
+    """
+
+    name: str
+    inputs: Mapping[str, InputFlow]
+    outputs: Mapping[str, pa.Schema]
+    """Columns by output flow."""
+    translate: Translate | None
+    translate_tables: TranslateTables | None
+    """Instead of ``translate``."""
+    state: StateFlow | None
+    version: str
+    """Of its code, as far as it matters to the state."""
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            message = f"stage `{self.name}` has no input flow; give one at least in `inputs`"
+            raise StageError(message)
+        if (self.translate is None) == (self.translate_tables is None):
+            message = (
+                f"stage `{self.name}` needs either `translate`, for one group, or "
+                "`translate_tables`, for many at once"
+            )
+            raise StageError(message)
+        self._check_names()
+        self._check_routes()
+
+    def _check_names(self) -> None:
+        if STATE in self.inputs or STATE in self.outputs:
+            message = (
+                f"stage `{self.name}`: `{STATE}` is the flow that leads back to it; name the flow "
+                "otherwise, and say what the state is by `state`"
+            )
+            raise StageError(message)
+        schemas = [*self.outputs.values(), *(() if self.state is None else (self.state.columns,))]
+        for schema in schemas:
+            hidden = [name for name in schema.names if name.startswith("_")]
+            if hidden:
+                message = (
+                    f"stage `{self.name}`: columns that begin with _ are headgate's own; rename "
+                    f"{', '.join(hidden)}"
+                )
+                raise StageError(message)
+
+    def _check_routes(self) -> None:
+        each = [name for name, flow in self.inputs.items() if flow.route_by is Route.EACH]
+        if each and not self.is_by_unit:
+            message = (
+                f"stage `{self.name}`: each unit of {', '.join(f'`{name}`' for name in each)} is a "
+                "group by itself, which has neither a state nor units of another flow; give it a "
+                "`route_by`"
+            )
+            raise StageError(message)
+        state = self.state
+        if state is not None and state.match is Match.ROW and state.order_by is None:
+            message = (
+                f"stage `{self.name}`: rows of its state are told apart by their order; give the "
+                "state an `order_by`, or match by group"
+            )
+            raise StageError(message)
+
+    @property
+    def is_by_unit(self) -> bool:
+        """Whether each unit is translated by itself, without a state: nothing is shuffled."""
+        each = all(flow.route_by is Route.EACH for flow in self.inputs.values())
+        return each and self.state is None
+
+
+def schema_of(types: Types) -> pa.Schema:
+    """Return the schema of columns whose types may be given by name, such as ``int64``.
+
+    Raises:
+        StageError: there is no type of that name.
+    """
+    if isinstance(types, pa.Schema):
+        return types
+    try:
+        return pa.schema(
+            [
+                (name, pa.type_for_alias(kind) if isinstance(kind, str) else kind)
+                for name, kind in types.items()
+            ]
+        )
+    except ValueError as error:
+        message = f"{error}; types are Arrow's, such as string, int64, double, bool, binary"
+        raise StageError(message) from error

@@ -1,0 +1,167 @@
+"""Stages whose translations show whatever the room could get wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.incremental import (
+    GROUP,
+    STATE,
+    Adu,
+    Groups,
+    InputFlow,
+    Keys,
+    Match,
+    Outer,
+    Route,
+    Stage,
+    StateFlow,
+)
+
+COUNT = pa.schema({"n": pa.int64()})
+
+
+def _count(key: Any, flows: Any) -> dict[str, list[Adu]]:
+    n = sum(row["n"] for row in (*flows[STATE], *flows["in"]))
+    return {STATE: [{"n": n}] if n else [], "counts": [{"key": repr(key), "n": n}]}
+
+
+def _count_tables(groups: Groups) -> dict[str, pa.Table]:
+    """The same for all groups at once."""
+    rows = pa.concat_tables([groups.flows[STATE], groups.flows["in"].select(["n", GROUP])])
+    all_groups = pa.table(
+        {GROUP: pa.array(range(groups.count), pa.int64()), "n": [0] * groups.count}
+    )
+    rows = pa.concat_tables([rows, all_groups.select(rows.column_names)])
+    sums = rows.group_by(GROUP).aggregate([("n", "sum")]).sort_by(GROUP)
+    sums = sums.rename_columns({"n_sum": "n"})
+    keys = [repr(key) for key in groups.keys.to_pylist()]
+    kept = sums.filter(pa.compute.not_equal(sums.column("n"), 0))
+    return {STATE: kept, "counts": pa.table({"key": keys, "n": sums.column("n")})}
+
+
+def counter(*, tables: bool = False) -> Stage:
+    """Sums per key; a group whose sum is 0 has no state."""
+    return Stage(
+        "counter",
+        inputs={"in": InputFlow("key")},
+        outputs={"counts": {"key": "string", "n": "int64"}},
+        translate=None if tables else _count,
+        translate_tables=_count_tables if tables else None,
+        state=StateFlow(COUNT),
+    )
+
+
+def _history(key: Any, flows: Any) -> dict[str, list[Adu]]:
+    """Keep the last three by time; a value of 0 forgets the group."""
+    rows = [*flows[STATE], *({"time": r["time"], "value": r["value"]} for r in flows["in"])]
+    if any(row["value"] == 0 for row in flows["in"]):
+        rows = []
+    rows.sort(key=lambda row: (row["time"], row["value"]))
+    shown = "".join(str(row["value"]) for row in flows["in"])
+    return {STATE: rows[-3:], "seen": [{"key": repr(key), "values": shown, "n": len(flows[STATE])}]}
+
+
+def history(outer: Outer) -> Stage:
+    """Several rows a group, in an order."""
+    return Stage(
+        "history",
+        inputs={"in": InputFlow("key", order_by=("time", "value"))},
+        outputs={"seen": {"key": "string", "values": "string", "n": "int64"}},
+        translate=_history,
+        state=StateFlow(
+            pa.schema({"time": pa.int64(), "value": pa.int64()}),
+            order_by=("time", "value"),
+            outer=outer,
+        ),
+    )
+
+
+def _pages(key: Any, flows: Any) -> dict[str, list[Adu]]:
+    """Count by URL, and by site in a row without URL."""
+    urls = {row["url"]: row["n"] for row in flows[STATE]}
+    for row in flows["in"]:
+        for place in (row["url"], None):
+            urls[place] = urls.get(place, 0) + row["n"]
+    found = [{"url": url, "n": n} for url, n in urls.items() if n > 0]
+    return {STATE: found, "counts": [{"key": repr(key), **row} for row in found]}
+
+
+def pages(outer: Outer) -> Stage:
+    """Rows matched one by one, beside one of the group itself."""
+    return Stage(
+        "pages",
+        inputs={"in": InputFlow("key", order_by="url")},
+        outputs={"counts": {"key": "string", "url": "string", "n": "int64"}},
+        translate=_pages,
+        state=StateFlow(
+            pa.schema({"url": pa.string(), "n": pa.int64()}),
+            order_by="url",
+            outer=outer,
+            match=Match.ROW,
+        ),
+    )
+
+
+def _forward(key: Any, flows: Any) -> dict[str, list[Adu]]:
+    """Keep the sum here, and leave a row with each of the next two keys."""
+    n = sum(row["n"] for row in (*flows[STATE], *flows["in"]))
+    there = [{"home": (key + step) % 7, "n": n % 5} for step in (1, 2)]
+    return {STATE: [{"home": key, "n": n}, *there], "sums": [{"key": key, "n": n}]}
+
+
+def forwarding() -> Stage:
+    """State that is written to other groups."""
+    return Stage(
+        "forwarding",
+        inputs={"in": InputFlow("key")},
+        outputs={"sums": {"key": "int64", "n": "int64"}},
+        translate=_forward,
+        state=StateFlow(pa.schema({"home": pa.int64(), "n": pa.int64()}), route_by="home"),
+    )
+
+
+def _several(row: Adu) -> Any:
+    if row["n"] == 0:
+        return Route.NONE
+    if row["n"] == 9:
+        return Route.ALL
+    return Keys((row["key"], (row["key"] or 0) + 1, row["key"]))
+
+
+def _limited(key: Any, flows: Any) -> dict[str, list[Adu]]:
+    known = [row["n"] for row in flows[STATE]]
+    limits = [row["k"] for row in flows["k"]] or [100]
+    n = min(sum(known) + sum(row["n"] for row in flows["in"]), max(limits))
+    return {STATE: [{"n": n}], "out": [{"key": repr(key), "n": n, "limits": len(flows["k"])}]}
+
+
+def limited(outer: Outer) -> Stage:
+    """Units to no group, to several, to all; and a flow of parameters."""
+    return Stage(
+        "limited",
+        inputs={"in": InputFlow(_several), "k": InputFlow(Route.ALL)},
+        outputs={"out": {"key": "string", "n": "int64", "limits": "int64"}},
+        translate=_limited,
+        state=StateFlow(COUNT, outer=outer),
+    )
+
+
+def _split(key: Any, flows: Any) -> dict[str, list[Adu]]:
+    """Put out a unit as often as it says, with what it is not of."""
+    assert key is None
+    assert sum(map(len, flows.values())) == 1
+    rows = [{"n": row["n"], "from": "in"} for row in flows["in"] for _ in range(max(row["n"], 0))]
+    return {"out": [*rows, *({"n": row["k"], "from": "k"} for row in flows["k"])]}
+
+
+def splitting() -> Stage:
+    """Units that are translated one by one."""
+    return Stage(
+        "splitting",
+        inputs={"in": InputFlow(), "k": InputFlow()},
+        outputs={"out": {"n": "int64", "from": "string"}},
+        translate=_split,
+    )
