@@ -1,0 +1,231 @@
+"""An epoch as one Spark job: what came is shuffled to the buckets, the state stays where it is.
+
+A task writes its files itself and returns their names only: one that is repeated, or runs twice,
+leaves files that nobody names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from headgate.incremental.epochs.bucket import reads_all_state, translate_units
+from headgate.incremental.epochs.modes import Mode, translate_in_mode
+from headgate.incremental.epochs.outcome import BucketOutcome
+from headgate.incremental.epochs.shuffling import (
+    BUCKET,
+    RANGE,
+    SHUFFLED,
+    Packer,
+    ShuffledIncrements,
+    called,
+    gathered,
+)
+from headgate.incremental.epochs.writing import reader_of, write_outcome
+from headgate.incremental.stages.routing import routed
+from headgate.incremental.stages.specification import STATE, StageSpec
+from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.files import FileRef, FileStore
+from headgate.incremental.state.manifest import BucketState
+from headgate.incremental.state.names import Writer
+from headgate.incremental.state.rows import sort_rows
+
+_OUTCOME: Final = "outcome binary"
+
+
+def translate_by_spark(
+    stage: StageSpec,
+    store: FileStore,
+    writer: Writer,
+    buckets: Sequence[BucketState],
+    increments: Mapping[str, DataFrame],
+    whole: frozenset[str] = frozenset(),
+    mode: Mode = Mode.DIRECT,
+) -> list[BucketOutcome]:
+    """Translate increments and return what has become of each bucket; see ``translate_in_driver``.
+
+    Args:
+        stage: that translates them.
+        store: where its files are, for every executor too.
+        writer: the attempt, by which new files are named.
+        buckets: the state.
+        increments: units by input flow; all flows are there.
+        whole: those of which it is everything.
+        mode: whether the state stays where it is.
+
+    Raises:
+        PySparkException: the job failed; its text has what a task raised.
+    """
+    flows = {name: _columns(frame) for name, frame in increments.items()}
+    if stage.is_by_unit:
+        return _translated_units(stage, store, writer, increments, flows)
+    if mode.shuffles_state and stage.state is not None:
+        flows[STATE] = stage.state.columns
+    places = tuple(state.bucket for state in buckets)
+    parts = [
+        frame.mapInArrow(partial(_routed, stage=stage, flow=flow, packer=packer), SHUFFLED)
+        for (flow, frame), packer in zip(
+            increments.items(),
+            [Packer(n, places, columns) for n, columns in enumerate(flows.values())],
+            strict=False,
+        )
+    ]
+    [spark] = {frame.sparkSession for frame in increments.values()}
+    numbers = spark.range(0, len(buckets), 1, len(buckets))
+    if STATE in flows:
+        packer = Packer(len(increments), places, flows[STATE])
+        read = partial(_stored, stage=stage, store=store, buckets=tuple(buckets), packer=packer)
+        parts.append(numbers.mapInArrow(read, SHUFFLED))
+    if reads_all_state(stage, whole):
+        # Spark calls no function for a partition without rows.
+        parts.append(numbers.mapInArrow(_called, SHUFFLED))
+    rows = reduce(DataFrame.unionByName, parts).repartitionById(len(buckets), BUCKET)
+    task = partial(
+        _task,
+        stage=stage,
+        store=store,
+        writer=writer,
+        buckets=mode.left_of(buckets),
+        flows=flows,
+        whole=whole,
+        mode=mode,
+    )
+    made = rows.sortWithinPartitions(RANGE).mapInArrow(task, _OUTCOME).toArrow()
+    return [
+        msgspec.msgpack.decode(data, type=BucketOutcome)
+        for data in made.column("outcome").to_pylist()
+    ]
+
+
+def _translated_units(
+    stage: StageSpec,
+    store: FileStore,
+    writer: Writer,
+    increments: Mapping[str, DataFrame],
+    flows: Mapping[str, pa.Schema],
+) -> list[BucketOutcome]:
+    """Translate units one by one, where they are: nothing is shuffled."""
+    parts = [
+        frame.mapInArrow(
+            partial(_unit_task, stage=stage, store=store, writer=writer, flow=flow, flows=flows),
+            _OUTCOME,
+        )
+        for flow, frame in increments.items()
+    ]
+    made = reduce(DataFrame.unionByName, parts).toArrow()
+    return [
+        msgspec.msgpack.decode(data, type=BucketOutcome)
+        for data in made.column("outcome").to_pylist()
+    ]
+
+
+def _unit_task(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    stage: StageSpec,
+    store: FileStore,
+    writer: Writer,
+    flow: str,
+    flows: Mapping[str, pa.Schema],
+) -> Iterator[pa.RecordBatch]:
+    """Translate the units of a partition of one flow and yield what has become of them."""
+    nothing = {name: schema.empty_table() for name, schema in flows.items()}
+    pieces = (
+        translate_units(stage, {**nothing, flow: pa.Table.from_batches([batch])})
+        for batch in batches
+    )
+    outcome = write_outcome(stage, store, writer, 0, pieces)
+    data = pa.array([msgspec.msgpack.encode(outcome)], pa.binary())
+    yield pa.RecordBatch.from_arrays([data], ["outcome"])
+
+
+def _columns(frame: DataFrame) -> pa.Schema:
+    """Return a frame's columns as its batches have them."""
+    return to_arrow_schema(frame.schema)
+
+
+def frame_of(
+    spark: SparkSession,
+    store: FileStore,
+    stage: str,
+    refs: Sequence[FileRef],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return the rows of files as a frame, whose tasks read a file each."""
+    named = [(msgspec.msgpack.encode(ref),) for ref in refs]
+    files = spark.createDataFrame(named, "file binary").repartition(max(1, len(named)))
+    read = partial(_rows, store=store, stage=stage)
+    return files.mapInArrow(read, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+
+def _rows(
+    batches: Iterable[pa.RecordBatch], *, store: FileStore, stage: str
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for data in batch.column("file").to_pylist():
+            yield from BatchFile(store, msgspec.msgpack.decode(data, type=FileRef), stage).batches()
+
+
+def _routed(
+    batches: Iterable[pa.RecordBatch], *, stage: StageSpec, flow: str, packer: Packer
+) -> Iterator[pa.RecordBatch]:
+    """Yield packs of a flow's units; of those of all groups one for each bucket."""
+    for rows in gathered(batches):
+        found = routed(stage.name, flow, stage.inputs[flow], rows)
+        if len(found.rows):
+            yield packer.placed(sort_rows(found.rows))
+        if len(found.everywhere):
+            yield packer.everywhere(found.everywhere)
+
+
+def _stored(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    stage: StageSpec,
+    store: FileStore,
+    buckets: Sequence[BucketState],
+    packer: Packer,
+) -> Iterator[pa.RecordBatch]:
+    """Yield packs of the state of buckets, whose numbers come."""
+    for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+        reader = reader_of(stage, store, buckets[number])
+        for rows in gathered(() if reader is None else reader.everything()):
+            yield packer.placed(rows)
+
+
+def _called(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield an empty pack for each bucket, whose numbers come."""
+    for batch in batches:
+        yield called(batch.column(0).to_pylist())
+
+
+def _task(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    stage: StageSpec,
+    store: FileStore,
+    writer: Writer,
+    buckets: Sequence[BucketState],
+    flows: Mapping[str, pa.Schema],
+    whole: frozenset[str],
+    mode: Mode,
+) -> Iterator[pa.RecordBatch]:
+    """Translate one bucket and yield what has become of it, if it is concerned."""
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - in a task of Spark's
+    number = context.partitionId()
+    came = ShuffledIncrements(flows, batches)
+    if not reads_all_state(stage, whole) and not came.any:
+        return
+    reader = reader_of(stage, store, buckets[number])
+    pieces = translate_in_mode(mode, stage, reader, came.pieces(), came.everywhere, whole)
+    outcome = write_outcome(stage, store, writer, number, pieces)
+    data = pa.array([msgspec.msgpack.encode(outcome)], pa.binary())
+    yield pa.RecordBatch.from_arrays([data], ["outcome"])

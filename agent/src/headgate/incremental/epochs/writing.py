@@ -1,0 +1,99 @@
+"""What an epoch writes of a bucket: a run of its state, and its part of the output flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from headgate.incremental.epochs.bucket import Piece, stored_schema
+from headgate.incremental.epochs.outcome import BucketOutcome
+from headgate.incremental.stages.specification import StageSpec
+from headgate.incremental.state.batches import BatchWriter
+from headgate.incremental.state.files import FileRef, FileStore
+from headgate.incremental.state.manifest import BucketState
+from headgate.incremental.state.names import Writer
+from headgate.incremental.state.readers import BucketReader
+from headgate.incremental.state.runs import Run
+
+
+def reader_of(stage: StageSpec, store: FileStore, state: BucketState) -> BucketReader | None:
+    """Return what reads a bucket; None where a stage has no state.
+
+    Raises:
+        DamagedState: a file of it is missing, cut short, or of something else.
+    """
+    if stage.state is None:
+        return None
+    runs = [Run(store, ref, stage.name) for ref in state.files]
+    return BucketReader(runs, stage.state.match, state.bucket, stored_schema(stage))
+
+
+class _File:
+    """A file that is begun with the first rows that it is given.
+
+    Args:
+        stack: ends the writing.
+        store: where it is.
+        writer: the attempt, by which it is named.
+        schema: of its rows.
+    """
+
+    def __init__(
+        self, stack: ExitStack, store: FileStore, writer: Writer, schema: pa.Schema
+    ) -> None:
+        self._stack = stack
+        self._store = store
+        self._writer = writer
+        self._schema = schema
+        self._batches: BatchWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; there may be none."""
+        if not len(rows):
+            return
+        if self._batches is None:
+            name, stage = self._writer.rows_name(), self._writer.stage
+            begun = BatchWriter(self._store, name, stage, self._schema)
+            self._batches = self._stack.enter_context(begun)
+        for batch in rows.select(self._schema.names).cast(self._schema).to_batches():
+            self._batches.write(batch)
+
+    @property
+    def refs(self) -> tuple[FileRef, ...]:
+        """The file, once its writing has ended; none where no rows came."""
+        return () if self._batches is None else (self._batches.ref,)
+
+
+def write_outcome(
+    stage: StageSpec, store: FileStore, writer: Writer, bucket: int, pieces: Iterable[Piece]
+) -> BucketOutcome:
+    """Write what has become of a bucket, piece by piece, and return which files have it.
+
+    Raises:
+        UnwrittenFile: a file could not be written; nothing is left of it then.
+    """
+    groups = 0
+    with ExitStack() as stack:
+        outputs = {
+            flow: _File(stack, store, writer, schema) for flow, schema in stage.outputs.items()
+        }
+        stored = None if stage.state is None else stored_schema(stage)
+        state, remote = (
+            None if stored is None else _File(stack, store, writer, stored) for _ in range(2)
+        )
+        for piece in pieces:
+            groups += piece.groups
+            for flow, rows in piece.outputs.items():
+                outputs[flow].write(rows)
+            for file, rows in ((state, piece.state), (remote, piece.remote)):
+                if file is not None and rows is not None:
+                    file.write(rows)
+    return BucketOutcome(
+        bucket,
+        () if state is None else state.refs,
+        () if remote is None else remote.refs,
+        {flow: file.refs for flow, file in outputs.items()},
+        groups,
+    )

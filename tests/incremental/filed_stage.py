@@ -1,0 +1,70 @@
+"""A stage whose epochs are taken on files, without an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from reference import canonical
+
+from headgate.incremental import Stage
+from headgate.incremental.epochs.driver import translate_in_driver
+from headgate.incremental.epochs.epoch import finished
+from headgate.incremental.epochs.outcome import EpochOutcome
+from headgate.incremental.epochs.writing import reader_of
+from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.buckets import even_buckets
+from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.keys import key_value
+from headgate.incremental.state.manifest import BucketState
+from headgate.incremental.state.names import Writer
+
+
+class FiledStage:
+    """A stage whose epochs are taken in the driver, on files."""
+
+    buckets: tuple[BucketState, ...]
+
+    def __init__(self, stage: Stage, folder: Path, bits: int) -> None:
+        self.spec = stage.spec
+        self.store = FileStore.at(folder)
+        self.buckets = tuple(BucketState(bucket) for bucket in even_buckets(bits))
+        self.runs = 0
+
+    def epoch(
+        self, increments: Mapping[str, pa.Table], whole: Iterable[str] = ()
+    ) -> dict[str, list[dict[str, Any]]]:
+        self.runs += 1
+        writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
+        outcomes = translate_in_driver(
+            self.spec, self.store, writer, self.buckets, increments, frozenset(whole)
+        )
+        done = finished(self.spec, self.store, writer, self.buckets, outcomes)
+        self.buckets = done.buckets
+        return self.rows_of(done)
+
+    def rows_of(self, done: EpochOutcome) -> dict[str, list[dict[str, Any]]]:
+        return {
+            flow: [
+                row
+                for ref in refs
+                for batch in BatchFile(self.store, ref, self.spec.name).batches()
+                for row in batch.to_pylist()
+            ]
+            for flow, refs in done.outputs.items()
+        }
+
+    @property
+    def state(self) -> dict[Any, list[dict[str, Any]]]:
+        found: dict[Any, list[dict[str, Any]]] = {}
+        for bucket in self.buckets if self.spec.state is not None else ():
+            reader = reader_of(self.spec, self.store, bucket)
+            assert reader is not None
+            for batch in reader.everything():
+                for row in batch.to_pylist():
+                    key = canonical(key_value(row["_key"]))
+                    own = {name: v for name, v in row.items() if not name.startswith("_")}
+                    found.setdefault(key, []).append(own)
+        return found
