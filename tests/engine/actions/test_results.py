@@ -61,7 +61,7 @@ def committed(tester: EngineTester, *results: str) -> None:
     """Have runs commit, one after the other, with these results."""
     for result in results:
         launch(tester)
-        tester.finish("b", result)
+        tester.finish("b", result=result)
 
 
 def test_a_first_run_goes_on_from_nothing(tester):
@@ -71,7 +71,7 @@ def test_a_first_run_goes_on_from_nothing(tester):
 def test_a_run_goes_on_from_the_result_of_the_one_before(tester):
     committed(tester, "m1")
     assert launch(tester).previous == "m1"
-    tester.finish("b", "m2")
+    tester.finish("b", result="m2")
     assert launch(tester).previous == "m2"
 
 
@@ -135,7 +135,7 @@ def test_another_specification_keeps_the_result_of_an_action_that_stays(tester):
     tester.fail("b")
     tester.pass_time(10)
     assert tester.launches()[-1].previous == "m1"
-    tester.finish("b", "m2")
+    tester.finish("b", result="m2")
     tester.handle(SpecificationChanged(tester.now, spec()))
     assert launch(tester).previous == "m2"
 

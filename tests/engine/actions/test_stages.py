@@ -169,6 +169,8 @@ def test_two_consumers_read_a_flow_each_at_its_own_pace():
 
     assert tester.engine.unneeded_increments("b") == ()
     assert tester.engine.needed_increments() == {"u-0"}
+    assert tester.engine.needed_increments("a") == {"u-0"}
+    assert tester.engine.needed_increments("b") == set()
     tester.finish("c")
     assert tester.engine.unneeded_increments("c") == ("u-0",)
     assert tester.engine.needed_increments() == set()

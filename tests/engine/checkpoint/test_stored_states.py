@@ -27,7 +27,7 @@ def test_a_stored_state_is_read(version):
 def test_what_was_stored_before_runs_had_results_goes_on_from_none(version):
     told = story.played()
     told.engine = Engine(told.spec, story.saved(version))
-    told.finish("first", "m1")
+    told.finish("first", result="m1")
     told.request("second")
     told.request("first")
     previous = {launch.action: launch.previous for launch in told.launches()[-2:]}

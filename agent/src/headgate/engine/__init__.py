@@ -134,7 +134,13 @@ from headgate.engine.spec.references import (
     Resource,
     WriteReference,
 )
-from headgate.engine.spec.stages import FlowId, RunnableSpec, StageSpec
+from headgate.engine.spec.stages import (
+    DEFAULT_BACKLOG,
+    FlowId,
+    OnChange,
+    RunnableSpec,
+    StageSpec,
+)
 from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
 from headgate.engine.testing.tester import EngineTester, launched
 from headgate.engine.triggers.bounds.policy import BOUNDS
@@ -181,6 +187,7 @@ from headgate.engine.triggers.policy import (
 
 __all__ = [
     "BOUNDS",
+    "DEFAULT_BACKLOG",
     "LARGEST_TOTAL",
     "METRICS",
     "NAMED_TRIGGERS",
@@ -266,6 +273,7 @@ __all__ = [
     "Nothing",
     "NotifyAt",
     "ObserverLost",
+    "OnChange",
     "OnUndecodable",
     "Part",
     "PartitionReset",

@@ -165,9 +165,12 @@ class EngineState:
     def _inputs(self, action: Action) -> ActionInputs:
         return ActionInputs(action, self.now)
 
-    def needed_increments(self) -> frozenset[str]:
-        """Return the names of all increments that a stage may still read."""
-        return needed(self._connectors(), self._taken())
+    def needed_increments(self, made_by: str | None = None) -> frozenset[str]:
+        """Return the names of increments that a stage may still read, of all or of one action."""
+        return needed(
+            (c for c in self._connectors() if made_by in {None, c.source.action}),
+            (part for part in self._taken() if made_by in {None, part.source.action}),
+        )
 
     def unneeded_increments(self, action: Action) -> tuple[str, ...]:
         """Return the names of those that its last run removed and nobody may read any more."""

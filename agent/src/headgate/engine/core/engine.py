@@ -265,12 +265,15 @@ class Engine:
         """Return the actions that follow inputs from which something has come, however far."""
         return self.state.actions_after(inputs)
 
-    def needed_increments(self) -> frozenset[str]:
+    def needed_increments(self, made_by: str | None = None) -> frozenset[str]:
         """Return the names of all increments that a stage may still read: others may be removed.
 
         Those of a run that has committed, which the engine has not heard of yet, are not known.
+
+        Args:
+            made_by: the action whose increments are meant; those of all where not given.
         """
-        return self.state.needed_increments()
+        return self.state.needed_increments(made_by)
 
     def unneeded_increments(self, action: str) -> tuple[str, ...]:
         """Return the names of those that an action's last run removed and nobody needs any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -38,6 +39,17 @@ class StageSpec(Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     runnable: RunnableSpec = RunnableSpec()
     backlog: int = DEFAULT_BACKLOG
+
+
+class OnChange(StrEnum):
+    """What becomes of the state of a stage that another version of it wrote."""
+
+    REFUSE = "refuse"
+    """Its runs fail until somebody says."""
+    REBUILD = "rebuild"
+    """The state is made anew from all that its inputs hold."""
+    KEEP = "keep"
+    """It is right as it is, where only the version differs."""
 
 
 def stage_problems(
