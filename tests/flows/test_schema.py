@@ -18,6 +18,7 @@ VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 FULL = {
     "name": "air",
     "description": "all of it",
+    "state": "hdfs://names/stages",
     "waves": "every 5 min",
     "python_path": ["src", "lib"],
     "spark": {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": False, "a": "b"},
@@ -71,6 +72,20 @@ FULL = {
             "retries": 3,
         },
         "map": {"step": "steps:map", "reads": "rows", "writes": "map"},
+        "links": {"stage": "stages:links", "reads": "rows", "out": ["links", "pages"]},
+        "loop": {
+            "stage": "stages:loop",
+            "in": {"a": "links.links", "b": "loop.b", "c": "links.pages"},
+            "out": "b",
+            "runnable": {"lag": {"b": 2}},
+            "backlog": 5,
+            "on_change": "rebuild",
+        },
+        "turns": {
+            "stage": "stages:turns",
+            "in": {"a": "links.links"},
+            "runnable": {"prefer": {"a": 3}},
+        },
         "chart": {"step": "steps:chart", "reads": "rows", "writes": "chart"},
     },
     "learned": {
@@ -93,6 +108,7 @@ WORDS = st.sampled_from(
     [
         *("5%", "0%", "-5%", "%", "0.5 %", "150%", "5 s", "0 s", "PT5M", "PT", "P", "5 parsecs"),
         *("every 5 s", "every", "quiet 1 min", "mark", "write", "action-end", "none", "all"),
+        *("any", "aligned", "links.links", "loop.b", "rebuild", "stages:loop"),
         *("steps:zones", "steps.py", "zones", "t f:q", "t f:", "t q", "n:t f:q", "f:q", "a b", ""),
         *("json $.a", "json", "float64", "number", "rows", "cells", "distinct", "updates", "é"),
         *(0, 1, -1, 1.5, 0.0, 100, 101, True, False, None, 1e9),
@@ -104,6 +120,7 @@ NAMES = st.sampled_from(
         *("row", "prefix", "rows", "group", "codec", "count", "container", "time", "sequence"),
         *("value", "relative", "absolute", "changed", "against", "limit", "attempts", "backoff"),
         *("zones", "readings", "x y", "profiles", "spark", "waves", "after", "evaluate", "own"),
+        *("stage", "in", "out", "runnable", "backlog", "lag", "prefer", "on_change", "state"),
         *("learned", "outputs", "error", "rmse", "confidence", "audit", "horizon", "map"),
     ]
 )

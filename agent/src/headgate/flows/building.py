@@ -52,6 +52,7 @@ from headgate.flows.sections.learned import check_learned, read_learned
 from headgate.flows.sections.modes import Deletes, Mode, read_mode
 from headgate.flows.sections.places import overlap, read_container, read_undecodable
 from headgate.flows.sections.significance import read_significance
+from headgate.flows.sections.stages import check_stages, output_flows, read_on_change
 from headgate.flows.sections.triggers import check_trigger
 
 
@@ -106,13 +107,19 @@ def _built(
     fitting = matched(tree, DATAFLOW, findings)
     if not isinstance(fitting, Mapping):
         return None
-    declared = Declared(_names(tree, "containers"), _names(tree, "actions"))
+    declared = Declared(_names(tree, "containers"), _names(tree, "actions"), _flows(tree))
     return _Builder(fitting, declared, findings).dataflow(text, file, profile)
 
 
 def _names(tree: Tree | None, key: str) -> frozenset[str]:
     section = tree.get(key) if isinstance(tree, Mapping) else None
     return frozenset(section.entries if isinstance(section, Mapping) else ())
+
+
+def _flows(tree: Tree | None) -> dict[str, tuple[str, ...]]:
+    section = tree.get("actions") if isinstance(tree, Mapping) else None
+    entries = section.entries if isinstance(section, Mapping) else {}
+    return {name: output_flows(entry.value) for name, entry in entries.items()}
 
 
 class _Builder:
@@ -160,6 +167,7 @@ class _Builder:
             )
         name = self._tree.get("name")
         pool = self._tree.get("spark_pool")
+        state = self._tree.get("state")
         mode, scans, feeders = read_mode(self._tree, self._findings)
         spec = DataflowSpec(
             name.text if isinstance(name, Scalar) else "",
@@ -171,6 +179,8 @@ class _Builder:
             scans.deletes is Deletes.COUNTED,
         )
         self._check_triggers(spec)
+        if not self._findings.failed:
+            check_stages(spec, self._action_trees, self._findings)
         if isinstance(bounded, Mapping) and not self._findings.failed:
             check_learned(spec, bounded, self._findings)
         return Dataflow(
@@ -191,6 +201,12 @@ class _Builder:
             python_path=self._python_path(),
             on_undecodable=dict(self._undecodable()),
             spark_pool=pool.text if isinstance(pool, Scalar) else "",
+            state=state.text if isinstance(state, Scalar) else "",
+            on_change={
+                action.name: read_on_change(self._action_trees[action.name])
+                for action in spec.actions
+                if action.stage is not None
+            },
         )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
@@ -254,15 +270,16 @@ class _Builder:
         if action.role is ActionRole.INPUT:
             return
         if when is None:
-            needless = () if action.trigger is not None else ("combine", "evaluate", "own")
-            for key in needless:
-                if key in tree.entries:
+            fed = action.stage is not None and bool(action.stage.inputs)
+            needless = {"combine", "own"} if fed else {"combine", "evaluate", "own"}
+            for key in tree.entries:
+                if key in needless and action.trigger is None:
                     self._findings.error(
                         tree.entries[key].key.at,
                         f"`{key}` says nothing without bounds",
                         "add `when:` with a bound, or remove it",
                     )
-            if not action.after and not self._findings.failed:
+            if not action.after and not fed and not self._findings.failed:
                 self._findings.warning(
                     tree.at,
                     f"`{action.name}` has neither predecessors nor bounds, so nothing starts it",

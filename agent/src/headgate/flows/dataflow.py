@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.engine import DataflowSpec, OnUndecodable, UserMetric
+from headgate.engine import DataflowSpec, OnChange, OnUndecodable, UserMetric
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
 from headgate.flows.sections.modes import Mode, ScanSpec
@@ -74,6 +74,11 @@ class Dataflow(Struct, frozen=True):
     """Where modules of steps and metrics are looked for, from the dataflow file's directory on."""
     spark_pool: str = ""
     """The pool whose session its steps share with others; empty where they have their own."""
+    state: str = ""
+    """Where its stages keep their files, as written: a directory or a URI; empty where the agent
+    has a place for them."""
+    on_change: dict[str, OnChange] = {}
+    """By stage, what becomes of a state that another version wrote."""
 
     @property
     def name(self) -> str:

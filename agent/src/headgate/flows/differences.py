@@ -79,6 +79,8 @@ def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         if other:
             fields = ", ".join(f"`{_KEYS.get(field, field)}`" for field in other)
             yield Change(ChangeKind.CHANGED, part, f"{fields}; it keeps what was counted")
+        if old.on_change.get(name) != new.on_change.get(name):
+            yield Change(ChangeKind.CHANGED, part, "`on_change`, from its next attempt")
         if old.launchers.get(name) != new.launchers.get(name):
             yield Change(ChangeKind.CHANGED, part, "its next attempt runs what is said now")
     for name in (one for one in before if one not in after):
@@ -124,6 +126,10 @@ def _service(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         if getattr(old, key) != getattr(new, key):
             words = f"{getattr(old, key)} → {getattr(new, key)}"
             yield Change(ChangeKind.CHANGED, key, words)
+    if old.state != new.state:
+        before, after = (one.state or "the agent's directory" for one in (old, new))
+        words = f"{before} → {after}; stages find their files there if somebody moves them"
+        yield Change(ChangeKind.CHANGED, "state", words)
     if old.spark != new.spark:
         yield Change(ChangeKind.CHANGED, "spark", "a new session before the next attempt")
     if old.spark_pool != new.spark_pool:

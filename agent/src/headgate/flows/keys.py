@@ -113,6 +113,11 @@ DATAFLOW = RecordOf(
             "dataflows that name the same pool, with equal `spark` and `python_path`, share one "
             "Spark session on each agent",
         ),
+        "state": Key(
+            text_value("a directory or a URI"),
+            "where its stages keep their files: a directory, relative to this file, or a URI such "
+            "as `hdfs://…` or `s3://…`; default a directory of the agent, for one machine only",
+        ),
         "oozie": Key(
             RecordOf(
                 "the workflow",

@@ -103,8 +103,9 @@ def _record(kind: RecordOf) -> dict[str, Any]:
         schema["anyOf"] = [{"required": [name]} for name in kind.some_of]
     if kind.apart:
         schema["allOf"] = [{"not": {"required": list(pair)}} for pair in kind.apart]
-    if kind.together:
+    needs = (*kind.together, *(pair[::-1] for pair in kind.together), *kind.needs)
+    if needs:
         schema["dependentRequired"] = {
-            name: [other] for pair in kind.together for name, other in (pair, pair[::-1])
+            name: [other for one, other in needs if one == name] for name, _ in needs
         }
     return schema

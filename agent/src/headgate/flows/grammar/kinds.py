@@ -85,6 +85,8 @@ class RecordOf:
     """Pairs of keys of which only one may be there."""
     together: tuple[tuple[str, str], ...] = ()
     """Pairs of keys that are there together or not at all."""
+    needs: tuple[tuple[str, str], ...] = ()
+    """Pairs of keys of which the first is there only beside the second."""
     cures: dict[str, str] = field(default_factory=dict)
     """What to write instead of keys that people try and that don't exist."""
 

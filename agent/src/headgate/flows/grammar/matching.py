@@ -187,9 +187,8 @@ def _check_keys(tree: Mapping, kind: RecordOf, findings: Findings) -> None:
     for first, second in kind.apart:
         if first in there and second in there:
             _clash(there[second].key.at, first, second, findings)
-    for first, second in kind.together:
-        if (first in there) != (second in there):
-            present, absent = (first, second) if first in there else (second, first)
+    for present, absent in (*kind.together, *(pair[::-1] for pair in kind.together), *kind.needs):
+        if present in there and absent not in there:
             findings.error(
                 there[present].key.at,
                 f"`{present}` needs `{absent}` beside it",

@@ -42,15 +42,17 @@ _KEYS = RecordOf(
 )
 AIRFLOW = LauncherKind(
     "airflow",
-    Target(
-        "dag",
-        Key(
-            Single(
-                "the id of a DAG",
-                pattern=r"[A-Za-z0-9_.\-]{1,250}",
-                rule="use letters, digits, `_`, `-` and `.`, at most 250, as Airflow does",
+    (
+        Target(
+            "dag",
+            Key(
+                Single(
+                    "the id of a DAG",
+                    pattern=r"[A-Za-z0-9_.\-]{1,250}",
+                    rule="use letters, digits, `_`, `-` and `.`, at most 250, as Airflow does",
+                ),
+                "a DAG of Airflow, to be run",
             ),
-            "a DAG of Airflow, to be run",
         ),
     ),
     _read,

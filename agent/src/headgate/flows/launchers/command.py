@@ -40,14 +40,16 @@ def _words(section: LaunchSection) -> tuple[str, ...]:
 _TEXT = Single("a text", pattern=ANY_TEXT)
 COMMAND = LauncherKind(
     "command",
-    Target(
-        "command",
-        Key(
-            Either(
-                "a command or a list of its words",
-                (_TEXT, ListOf(_TEXT, "a list of the command's words")),
+    (
+        Target(
+            "command",
+            Key(
+                Either(
+                    "a command or a list of its words",
+                    (_TEXT, ListOf(_TEXT, "a list of the command's words")),
+                ),
+                "a program, run without a shell in this file's directory; status 0 commits the run",
             ),
-            "a program, run without a shell in this file's directory; status 0 commits the run",
         ),
     ),
     _read,

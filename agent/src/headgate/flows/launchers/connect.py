@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.flows.grammar.kinds import Key, RecordOf, Single
 from headgate.flows.grammar.tree import text_of
 from headgate.flows.launchers.kind import LauncherKind, LaunchSection, StepLauncher
+from headgate.flows.launchers.stage import STAGE
 from headgate.flows.launchers.step import STEP
 
 
@@ -40,5 +41,5 @@ _KEYS = RecordOf(
     },
 )
 CONNECT = LauncherKind(
-    "connect", STEP, _read, Key(_KEYS, "on a Spark Connect server"), by_name=True
+    "connect", (STEP, STAGE), _read, Key(_KEYS, "on a Spark Connect server"), by_name=True
 )

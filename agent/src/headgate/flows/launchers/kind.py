@@ -89,13 +89,13 @@ class LaunchSection:
 class LauncherKind(Generic[L_co]):
     """One kind of launcher.
 
-    ``name`` is what files and the agent's ``launchers.allowed`` call it, ``runs`` what it runs:
+    ``name`` is what files and the agent's ``launchers.allowed`` call it, ``runs`` what it can run:
     the first kind in the table with a target is that target's default. ``settings`` are its own
     keys, None where it has none; ``by_name`` says whether its name alone may be written.
     """
 
     name: str
-    runs: Target
+    runs: tuple[Target, ...]
     read: Callable[[LaunchSection], L_co]
     settings: Key | None = None
     by_name: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headgate.flows.grammar.tree import text_of
 from headgate.flows.launchers.kind import LauncherKind, LaunchSection, StepLauncher
+from headgate.flows.launchers.stage import STAGE
 from headgate.flows.launchers.step import STEP
 
 
@@ -15,4 +16,4 @@ def _read(section: LaunchSection) -> SessionLauncher:
     return SessionLauncher(text_of(section.target), section.python_path, section.parameters)
 
 
-SESSION = LauncherKind("session", STEP, _read, by_name=True)
+SESSION = LauncherKind("session", (STEP, STAGE), _read, by_name=True)

@@ -9,6 +9,7 @@ from msgspec import field
 from headgate.flows.grammar.kinds import ANY_TEXT, Key, ListOf, MapOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.tree import spark_settings, text_of, texts_of
 from headgate.flows.launchers.kind import LauncherKind, LaunchSection, StepLauncher
+from headgate.flows.launchers.stage import STAGE
 from headgate.flows.launchers.step import STEP
 
 
@@ -76,5 +77,5 @@ _KEYS = RecordOf(
     },
 )
 SUBMIT = LauncherKind(
-    "submit", STEP, _read, Key(_KEYS, "as an application, by spark-submit"), by_name=True
+    "submit", (STEP, STAGE), _read, Key(_KEYS, "as an application, by spark-submit"), by_name=True
 )

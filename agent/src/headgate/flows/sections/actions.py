@@ -27,6 +27,7 @@ from headgate.flows.grammar.values import DURATION_VALUE, NAME, TRUTH_VALUE, nam
 from headgate.flows.sections.bound_keys import BOUND
 from headgate.flows.sections.bounds import check_bound_name, check_codec, read_bound, read_condition
 from headgate.flows.sections.launching import LAUNCHED, LAUNCHING
+from headgate.flows.sections.stages import STAGE_KEYS, STAGE_NEEDED, read_stage
 from headgate.flows.sections.triggers import TRIGGER, read_trigger
 
 EVERY = rf"every {DURATION}"
@@ -78,6 +79,7 @@ ACTION = RecordOf(
             "containers that it reads; those that its bounds watch are read in any case",
         ),
         "writes": Key(names_value("a container", "containers"), "containers that it writes"),
+        **STAGE_KEYS,
         "when": Key(
             MapOf(BOUND, "bounds by name", NAME, "bound", at_least=1),
             "bounds on containers; without any it runs each time its predecessors have run",
@@ -132,11 +134,14 @@ ACTION = RecordOf(
     },
     one_of=("input", *LAUNCHED),
     apart=(*(("input", key) for key in STEP_ONLY), ("trigger", "when"), ("trigger", "combine")),
+    needs=STAGE_NEEDED,
     cures={
         "bounds": "did you mean `when`? Bounds stand there",
         "depends_on": "did you mean `after`?",
         "depends": "did you mean `after`?",
         "function": "did you mean `step`?",
+        "inputs": "did you mean `in`, for flows, or `reads`, for containers?",
+        "outputs": "did you mean `out`, for flows, or `writes`, for containers?",
     },
 )
 
@@ -146,6 +151,8 @@ class Declared(Struct, frozen=True):
 
     containers: frozenset[str]
     actions: frozenset[str]
+    flows: dict[str, tuple[str, ...]]
+    """By action, its output flows."""
 
 
 class ActionReader:
@@ -184,6 +191,7 @@ class ActionReader:
             retry=self._retries(tree.get("retries")),
             timeout=_seconds(timeout) if isinstance(timeout, Scalar) else None,
             first_changes=_first_changes(tree.get("first_changes")),
+            stage=read_stage(name, tree, self._declared.flows, self._findings),
         )
 
     def _predecessors(self, name: str, tree: Tree | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from headgate.flows.grammar.tree import Mapping, Scalar, plain_value
 from headgate.flows.launchers import KINDS, Launcher, LauncherKind
 from headgate.flows.launchers.kind import LaunchSection
 
-_TARGETS: Final = {kind.runs.name: kind.runs for kind in KINDS}
+_TARGETS: Final = {target.name: target for kind in KINDS for target in kind.runs}
 
 LAUNCHED: Final = tuple(_TARGETS)
 """Keys of an action of which one says what is run."""
@@ -34,7 +34,7 @@ LAUNCHING: Final = {
                 ),
             ),
         ),
-        "how it is run; a step in the warm `session` where nothing is said",
+        "how it is run; a step or a stage in the warm `session` where nothing is said",
     ),
     "parameters": Key(
         MapOf(Anything(), "parameters by name", ANY_TEXT, "parameter"),
@@ -69,7 +69,7 @@ def _chosen(
     tree: Mapping, target: str, findings: Findings
 ) -> tuple[LauncherKind[Launcher], Mapping]:
     """Return the launcher's kind and its settings; the target's default where it does not fit."""
-    running = [kind for kind in KINDS if kind.runs.name == target]
+    running = [kind for kind in KINDS if _TARGETS[target] in kind.runs]
     written = tree.get("launcher")
     settings = Mapping({}, tree.at)
     match written:
