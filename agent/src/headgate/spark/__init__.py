@@ -25,6 +25,7 @@ from headgate.spark.messages import (
     CancelStep,
     CloseSpace,
     Ending,
+    StageRequest,
     StartSession,
     StepEnded,
     StepRequest,
@@ -38,11 +39,18 @@ from headgate.spark.messages import (
     decode_reply,
     encode_line,
 )
+from headgate.spark.stage_results import (
+    IncrementName,
+    StageResult,
+    decode_result,
+    parse_increment_name,
+)
 from headgate.spark.worker.code_hash import code_hash, digest_of
 from headgate.spark.worker.printing import step_log
 from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 
 if TYPE_CHECKING:
+    from headgate.spark.changes_reading import Increment
     from headgate.spark.driver import current_run
     from headgate.spark.run import Run
     from headgate.spark.source.registration import register_sources
@@ -56,6 +64,8 @@ __all__ = [
     "Committed",
     "Ending",
     "Free",
+    "Increment",
+    "IncrementName",
     "LedgerError",
     "LostClaim",
     "NamedResults",
@@ -65,6 +75,8 @@ __all__ = [
     "RunLedger",
     "RunState",
     "SessionWorker",
+    "StageRequest",
+    "StageResult",
     "StartSession",
     "StepEnded",
     "StepRequest",
@@ -79,13 +91,16 @@ __all__ = [
     "current_run",
     "decode_message",
     "decode_reply",
+    "decode_result",
     "digest_of",
     "encode_line",
+    "parse_increment_name",
     "register_sources",
     "step_log",
 ]
 
 _LATE = {
+    "Increment": "headgate.spark.changes_reading",
     "Run": "headgate.spark.run",
     "current_run": "headgate.spark.driver",
     "register_sources": "headgate.spark.source.registration",

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 import pyarrow as pa
+from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.client import read_rows
@@ -20,6 +21,15 @@ from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, to_arrow
 from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.views import ContainerView, names_of
+
+
+class Increment(Struct, frozen=True, eq=False):
+    """What came of a container between two cuts."""
+
+    rows: pa.Table | DataFrame
+    """As ``Run.changes`` has them; a frame where they are too many for the driver."""
+    whole: bool
+    """Whether all cells that there are count as changed, as updates do not say which did."""
 
 
 class ChangesReader:
@@ -66,16 +76,42 @@ class ChangesReader:
             UpdatesUnavailable: Kafka does not answer.
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
-        changed = self._changed(view)
+        rows = self.increment(view, decoding, most).rows
+        return self._spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
+
+    def increment(
+        self,
+        view: ContainerView,
+        decoding: Decoding,
+        most: int,
+        *,
+        since: Cut | None = None,
+        whole: bool = False,
+    ) -> Increment:
+        """Return a container's changed cells where they are: with the driver, or with tasks.
+
+        Args:
+            view: of the container.
+            decoding: of its values.
+            most: rows of a container that the driver reads, where all cells count as changed.
+            since: what was consumed before, where it is not the last committed run's cut.
+            whole: whether all cells count as changed anyway.
+
+        Raises:
+            UpdatesUnavailable: Kafka does not answer.
+            UndecodableValue: a value does not decode, and that is to fail the step.
+        """
+        changed = self._changed(view, since)
+        changed.everything = changed.everything or whole
         if not changed.everything:
             cells = self._newest(view, changed)
-            return self._spark.createDataFrame(self.arrow(view, cells, decoding))
+            return Increment(self.arrow(view, cells, decoding), whole=False)
         wanted = wanted_columns(view, None)
         found = self._everything(view, None if wanted is None else most)
         if found is None:
-            return self._everything_large(view, decoding, changed)
+            return Increment(self._everything_large(view, decoding, changed), whole=True)
         cells = changed.with_deleted(found)
-        return self._spark.createDataFrame(self.arrow(view, cells, decoding))
+        return Increment(self.arrow(view, cells, decoding), whole=True)
 
     def cells(self, view: ContainerView) -> LatestCells:
         """Return a container's changed cells, however many.
@@ -144,11 +180,11 @@ class ChangesReader:
         left = gone.join(cells.select(*place), place, "left_anti").select(*cells.columns)
         return cells.unionByName(left)
 
-    def _changed(self, view: ContainerView) -> ChangedCells:
+    def _changed(self, view: ContainerView, since: Cut | None = None) -> ChangedCells:
         """Return what was written between the two cuts, as far as records have it."""
         changed = ChangedCells(view)
         topic = updates_topic(view.table)
-        ranges = ranges_between(topic, self._since, self._cut)
+        ranges = ranges_between(topic, since or self._since, self._cut)
         changed.everything = is_broken(topic, self._since, self._cut)
         if ranges:
             with self._readers() as reader:

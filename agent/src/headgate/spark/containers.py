@@ -20,6 +20,11 @@ class StepContainers:
         self._request = request
         self._containers = {watched.id: watched for watched in request.containers}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all that there are."""
+        return frozenset(self._containers)
+
     def view(self, container: str, table: str | None) -> ContainerView:
         """Return a container's part of a table, which need not be named where there is only one.
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import OnUndecodable, WatchedContainer
+from headgate.engine import OnChange, OnUndecodable, WatchedContainer
 from headgate.events import Cut, Origin
 from headgate.spark.ledger import RunKey
 
@@ -43,6 +43,21 @@ class AdoptSession(Struct, frozen=True, tag="adopt"):
     """Settings of Spark SQL, over those that it was started with."""
     python_path: tuple[str, ...] = ()
     """As in ``StartSession``."""
+
+
+class StageRequest(Struct, frozen=True):
+    """What one attempt of a run of a stage has to know besides."""
+
+    location: str
+    """Where all stages of the dataflow keep their files: a path, or a URI."""
+    increments: dict[str, tuple[str, ...]] = {}
+    """By input flow that other stages make, the names of those that it reads, the oldest first."""
+    outputs: tuple[str, ...] = ()
+    """Output flows that others may read: the run makes an increment of each."""
+    needed: tuple[str, ...] = ()
+    """Names of increments of this action that others may still read."""
+    on_change: OnChange = OnChange.REFUSE
+    """What becomes of a state that another version of the stage wrote."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):
@@ -81,6 +96,8 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """The result of the action's last committed run that had one."""
     result_proof: bytes = b""
     """The agent's, by which observers let a program of its own keep what its run names."""
+    stage: StageRequest | None = None
+    """What it has besides where the action is a stage."""
 
     @property
     def key(self) -> RunKey:

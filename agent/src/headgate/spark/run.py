@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.events import Cut
-from headgate.spark.changes_reading import ChangesReader
+from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.containers import StepContainers
 from headgate.spark.ledger import checked_result
-from headgate.spark.messages import StepRequest
+from headgate.spark.messages import StageRequest, StepRequest
 from headgate.spark.reading import ContainerReader
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
@@ -133,9 +133,19 @@ class Run:
         return self._request.previous
 
     @property
+    def stage(self) -> StageRequest | None:
+        """The flows of a stage, and where it keeps its files; None where the action is none."""
+        return self._request.stage
+
+    @property
     def parameters(self) -> Mapping[str, Any]:
         """The launcher's parameters in the dataflow file."""
         return self._request.parameters
+
+    @property
+    def driver_rows(self) -> int:
+        """Rows up to which the driver does by itself what tasks do with more."""
+        return self._driver_rows
 
     @property
     def rows_read(self) -> int:
@@ -264,6 +274,37 @@ class Run:
         view = self._containers.view(container, table)
         cells = self._changes.cells(view)
         return self._changes.arrow(view, cells, self._decoding(view, kind, on_undecodable))
+
+    def increment(
+        self,
+        container: str,
+        *,
+        table: str | None = None,
+        since: Cut | None = None,
+        whole: bool = False,
+    ) -> Increment:
+        """Return the same as ``changes`` where it is, and whether it is all that there is.
+
+        Args:
+            container: its name in the dataflow.
+            table: which of its tables, where it has several.
+            since: what was consumed before, by whoever keeps account of it; ``Run.since`` where
+                not given.
+            whole: whether all cells count as changed, whatever was consumed before.
+
+        Raises:
+            ViewError: no such container, or one that needs ``table``.
+            UpdatesUnavailable: Kafka does not answer.
+            UndecodableValue: a value does not decode, and that is to fail the step.
+        """
+        view = self._containers.view(container, table)
+        decoding = self._decoding(view, None, None)
+        return self._changes.increment(view, decoding, self._driver_rows, since=since, whole=whole)
+
+    @property
+    def containers(self) -> Collection[str]:
+        """Names of the containers that it may ask for."""
+        return self._containers.names
 
     def _decoding(
         self, view: ContainerView, kind: str | None, on_undecodable: str | None
