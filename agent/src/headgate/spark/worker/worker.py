@@ -64,6 +64,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
 """What a dataflow's configuration overrides. Steps are small: few partitions, no web page, and no
 adaptive execution, which doubles the time of a query over some thousand rows."""
 
+_DAEMON: Final = "headgate.spark.worker.python_daemon"
+"""What Spark forks Python workers from: it has imported what they need."""
+
 _CANCEL_PAUSE: Final = 0.2
 """Seconds between two looks for jobs of a cancelled step."""
 
@@ -94,6 +97,8 @@ def session_of(conf: Mapping[str, str]) -> SparkSession:
         # A machine's own name may lead to an address that is not there any more.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        # Elsewhere executors may be without headgate.
+        settings.setdefault("spark.python.daemon.module", _DAEMON)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
