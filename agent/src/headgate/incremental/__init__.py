@@ -1,94 +1,41 @@
-"""Incremental stages: steps that read what changed and what they remember of it.
+"""Incremental stages: functions with a loopback state that cost what changed, on Spark.
 
-So far the state: immutable files (``FileStore``) of sorted rows per bucket of the hash space
-(``Bucket``), written as runs (``write_run``), read as one (``BucketReader``), merged from time to
-time (``plan``, ``merge_runs``), and named by the manifest of an epoch (``Manifest``).
+Importing this room does not import PySpark.
 """
 
-from headgate.incremental.state.batches import BatchFile, write_batches
-from headgate.incremental.state.buckets import (
-    WHOLE,
-    Bucket,
-    bucket_numbers,
-    even_buckets,
-    split,
+from headgate.incremental import library
+from headgate.incremental.stage import Stage
+from headgate.incremental.stages.errors import StageError, TranslationFailed
+from headgate.incremental.stages.specification import (
+    GROUP,
+    STATE,
+    Adu,
+    Computed,
+    Groups,
+    InputFlow,
+    Keys,
+    Outer,
+    Route,
+    StateFlow,
 )
-from headgate.incremental.state.cache import FileCache
-from headgate.incremental.state.compaction import (
-    Merge,
-    Tiers,
-    base_is_due,
-    merge_runs,
-    plan,
-    plan_runs,
-)
-from headgate.incremental.state.errors import (
-    DamagedState,
-    DifferentColumns,
-    NewerState,
-    StateError,
-    UnsortedRows,
-    UnusableKey,
-    UnusableName,
-    UnwrittenFile,
-)
-from headgate.incremental.state.files import FileRef, FileStore
-from headgate.incremental.state.garbage import unneeded
-from headgate.incremental.state.hashing import hashes
-from headgate.incremental.state.keys import Key, key_bytes, key_column, key_value
-from headgate.incremental.state.manifest import (
-    BucketState,
-    Manifest,
-    read_manifest,
-    write_manifest,
-)
-from headgate.incremental.state.names import Writer
-from headgate.incremental.state.readers import BucketReader, FoundRows
-from headgate.incremental.state.rows import Match, sort_rows, state_rows, state_schema
-from headgate.incremental.state.runs import Run, write_run
+from headgate.incremental.state.keys import Key
+from headgate.incremental.state.rows import Match
 
 __all__ = [
-    "WHOLE",
-    "BatchFile",
-    "Bucket",
-    "BucketReader",
-    "BucketState",
-    "DamagedState",
-    "DifferentColumns",
-    "FileCache",
-    "FileRef",
-    "FileStore",
-    "FoundRows",
+    "GROUP",
+    "STATE",
+    "Adu",
+    "Computed",
+    "Groups",
+    "InputFlow",
     "Key",
-    "Manifest",
+    "Keys",
     "Match",
-    "Merge",
-    "NewerState",
-    "Run",
-    "StateError",
-    "Tiers",
-    "UnsortedRows",
-    "UnusableKey",
-    "UnusableName",
-    "UnwrittenFile",
-    "Writer",
-    "base_is_due",
-    "bucket_numbers",
-    "even_buckets",
-    "hashes",
-    "key_bytes",
-    "key_column",
-    "key_value",
-    "merge_runs",
-    "plan",
-    "plan_runs",
-    "read_manifest",
-    "sort_rows",
-    "split",
-    "state_rows",
-    "state_schema",
-    "unneeded",
-    "write_batches",
-    "write_manifest",
-    "write_run",
+    "Outer",
+    "Route",
+    "Stage",
+    "StageError",
+    "StateFlow",
+    "TranslationFailed",
+    "library",
 ]

@@ -1,0 +1,206 @@
+"""Increments that other stages have made, as a stage reads them (BIPS, section 2.2).
+
+An increment is files of its maker's epoch, which the maker's manifest names. All stages of a
+dataflow keep their files in one place, so that its name alone says where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql import DataFrame
+
+from headgate.incremental.epochs.cluster import frame_of
+from headgate.incremental.stages.errors import StageError
+from headgate.incremental.stages.specification import InputFlow, OrderBy, RouteBy, StageSpec
+from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.errors import ChangedStage
+from headgate.incremental.state.files import FileRef, FileStore
+from headgate.incremental.state.manifest import Manifest, read_manifest
+from headgate.spark import Increment, Run, StageRequest, parse_increment_name
+
+
+class FlowCursor(Struct, frozen=True, tag="flow"):
+    """How far a flow was read that another stage makes."""
+
+    last: str
+    """The name of the last increment that was read; empty where none was."""
+    columns: bytes
+    """Arrow's schema of the flow, serialised, for runs that read nothing of it; empty as ``last``.
+    """
+
+
+class _Made(Struct, frozen=True, eq=False):
+    """An increment, found by its name."""
+
+    name: str
+    stage: str
+    whole: bool
+    """Whether its maker began with nothing: it is all that there is of the flow."""
+    refs: tuple[FileRef, ...]
+    schema: pa.Schema
+
+
+class FlowReader:
+    """Reads what one attempt is to read of flows that other stages make.
+
+    Args:
+        stage: its name, for errors.
+        run: the attempt.
+        request: which increments it reads.
+        store: where they are.
+
+    Attributes:
+        cursors: how far the flows are read, of those that were asked for so far.
+    """
+
+    def __init__(self, stage: str, run: Run, request: StageRequest, store: FileStore) -> None:
+        self._stage = stage
+        self._run = run
+        self._request = request
+        self._store = store
+        self._found: dict[str, list[_Made]] = {}
+        self.cursors: dict[str, bytes] = {}
+
+    def is_whole(self, flow: str) -> bool:
+        """Return whether what is read of a flow is all that there is of it.
+
+        Raises:
+            DamagedState: an increment is not there.
+        """
+        return any(made.whole for made in self._made(flow))
+
+    def moved(self, cursors: Mapping[str, bytes]) -> str:
+        """Return in words which flows come from elsewhere than when their cursors were written."""
+        names = [
+            flow
+            for flow, cursor in cursors.items()
+            if (_flow_cursor(cursor) is not None) != (flow in self._request.increments)
+        ]
+        return ", ".join(f"`{flow}`" for flow in names)
+
+    def increment(self, flow: str, spec: InputFlow, cursor: bytes | None) -> Increment:
+        """Return the rows of the increments that are read of a flow, as one.
+
+        Args:
+            flow: that another stage makes.
+            spec: how it is routed, which says columns where nobody else does.
+            cursor: how far it was read before.
+
+        Raises:
+            StageError: increments that are read together have different columns.
+            DamagedState: an increment is not there, or not what it was.
+        """
+        made = self._made(flow)
+        before = None if cursor is None else _flow_cursor(cursor)
+        if not made:
+            schema = _schema(before) or _routing_columns(spec)
+            self.cursors[flow] = msgspec.msgpack.encode(before or FlowCursor("", b""))
+            return Increment(schema.empty_table(), whole=False)
+        schema = made[-1].schema
+        for one in made:
+            if not one.schema.equals(schema):
+                message = (
+                    f"input flow `{flow}` of stage `{self._stage}`: increments {one.name} and "
+                    f"{made[-1].name} have different columns and cannot be read as one"
+                )
+                raise StageError(message)
+        columns = schema.serialize().to_pybytes()
+        self.cursors[flow] = msgspec.msgpack.encode(FlowCursor(made[-1].name, columns))
+        return Increment(self._rows(made, schema), whole=self.is_whole(flow))
+
+    def _made(self, flow: str) -> list[_Made]:
+        if flow not in self._found:
+            names = self._request.increments[flow]
+            self._found[flow] = [_found(self._store, name) for name in names]
+        return self._found[flow]
+
+    def _rows(self, made: Iterable[_Made], schema: pa.Schema) -> pa.Table | DataFrame:
+        made = list(made)
+        if sum(ref.rows for one in made for ref in one.refs) <= self._run.driver_rows:
+            files = [BatchFile(self._store, ref, one.stage) for one in made for ref in one.refs]
+            return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
+        frames = [
+            frame_of(self._run.spark, self._store, one.stage, one.refs, schema)
+            for one in made
+            if one.refs
+        ]
+        return reduce(DataFrame.union, frames)
+
+
+def _found(store: FileStore, name: str) -> _Made:
+    increment = parse_increment_name(name)
+    manifest: Manifest = read_manifest(store, increment.manifest)
+    if increment.flow not in manifest.outputs:
+        message = f"`{manifest.stage}` has made no increment of `{increment.flow}` as {name}"
+        raise ChangedStage(message)
+    schema = pa.ipc.read_schema(pa.py_buffer(manifest.schemas[increment.flow]))
+    refs = manifest.outputs[increment.flow]
+    return _Made(name, manifest.stage, manifest.epoch == 1, refs, schema)
+
+
+def _flow_cursor(cursor: bytes) -> FlowCursor | None:
+    """Return how far a flow was read; None where the cursor is that of a container."""
+    try:
+        return msgspec.msgpack.decode(cursor, type=FlowCursor)
+    except msgspec.ValidationError:
+        return None
+
+
+def _schema(cursor: FlowCursor | None) -> pa.Schema | None:
+    if cursor is None or not cursor.columns:
+        return None
+    return pa.ipc.read_schema(pa.py_buffer(cursor.columns))
+
+
+def _routing_columns(spec: InputFlow) -> pa.Schema:
+    """Return columns without which nothing can be routed: of a flow of which nothing has come."""
+    named: dict[str, None] = {}
+    by: tuple[RouteBy | OrderBy, ...] = (spec.route_by, spec.order_by)
+    for columns in by:
+        if isinstance(columns, str):
+            named[columns] = None
+        elif isinstance(columns, tuple):
+            named |= dict.fromkeys(columns)
+    return pa.schema([(name, pa.string()) for name in named])
+
+
+def check_flows(stage: StageSpec, run: Run, request: StageRequest) -> None:
+    """Raise unless the flows of an action are those of its stage.
+
+    Raises:
+        StageError: one of them is not.
+    """
+    for flow in stage.inputs:
+        if flow not in request.increments and flow not in run.containers:
+            known = ", ".join(sorted(run.containers)) or "none"
+            message = (
+                f"input flow `{flow}` of stage `{stage.name}` is neither in `in` of action "
+                f"`{run.action}` nor a container of its dataflow, which are: {known}; say in `in` "
+                "which stage makes it, or name it as the container"
+            )
+            raise StageError(message)
+    for key, said, flows in (
+        ("in", request.increments, stage.inputs),
+        ("out", request.outputs, stage.outputs),
+    ):
+        other = [flow for flow in said if flow not in flows]
+        if other:
+            message = (
+                f"action `{run.action}` names `{other[0]}` in `{key}`, and stage `{stage.name}` "
+                f"has no such flow, but {', '.join(flows) or 'none'}"
+            )
+            raise StageError(message)
+
+
+def needed_outputs(names: Iterable[str]) -> dict[str, set[str]]:
+    """Return, by manifest, the flows of increments with these names."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        increment = parse_increment_name(name)
+        found.setdefault(increment.manifest, set()).add(increment.flow)
+    return found

@@ -1,0 +1,281 @@
+"""A run of a stage: increments in, an epoch, a manifest that the run's commit makes the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+from pyspark.sql import DataFrame
+
+from headgate.engine import OnChange
+from headgate.events import Cut
+from headgate.incremental.epochs.bucket import stored_schema
+from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
+from headgate.incremental.epochs.driver import translate_in_driver
+from headgate.incremental.epochs.epoch import finished
+from headgate.incremental.epochs.modes import Mode
+from headgate.incremental.epochs.outcome import BucketOutcome, EpochOutcome
+from headgate.incremental.flows import FlowReader, check_flows, needed_outputs
+from headgate.incremental.stages.errors import StageError
+from headgate.incremental.stages.specification import StageSpec
+from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.buckets import even_buckets
+from headgate.incremental.state.errors import ChangedStage
+from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.garbage import unneeded
+from headgate.incremental.state.manifest import (
+    BucketState,
+    Manifest,
+    read_manifest,
+    write_manifest,
+)
+from headgate.incremental.state.names import Writer, folder
+from headgate.incremental.state.rows import Match
+from headgate.spark import Increment, Run, StageRequest, StageResult, decode_result
+
+MODE: Final = "mode"
+"""The parameter that says how the stage comes by its state; ``direct`` where it is not given."""
+_BITS: Final = 1
+"""Of the first buckets: two, for the cores of a small machine; large ones are split."""
+_COLLECTION: Final = 8
+"""Epochs between two collections of garbage: each lists the stage's files."""
+
+
+def run_stage(stage: StageSpec, run: Run) -> None:
+    """Translate what has come for a stage, write its outputs, and name its state to the commit.
+
+    Small increments are translated by the driver, others by a Spark job. Nothing of it counts
+    unless the run is committed, and then all of it does: state, outputs and how far it has read.
+
+    Args:
+        stage: to run.
+        run: the attempt.
+
+    Raises:
+        StageError: the action is no stage, or a flow is not what the stage has.
+        ChangedStage: another version of the stage wrote the state.
+        DamagedState: a file of the state, or of an increment, is not what it was.
+        TranslationFailed: the translation raised.
+        UnwrittenFile: a file could not be written.
+    """
+    request = run.stage
+    if request is None:
+        message = (
+            f"stage `{stage.name}` is run as a step, which has no place for its state: write "
+            f"`stage:` instead of `step:` in action `{run.action}`"
+        )
+        raise StageError(message)
+    StageRun(stage, run, request, FileStore.at(request.location)).carry_out()
+
+
+class StageRun:
+    """One attempt of one epoch.
+
+    Args:
+        stage: that is run.
+        run: the attempt.
+        request: what the action says of its flows.
+        store: where the stages of the dataflow keep their files.
+    """
+
+    def __init__(self, stage: StageSpec, run: Run, request: StageRequest, store: FileStore) -> None:
+        # Two actions may be of one stage, and their files be in one place.
+        self._stage = replace(stage, name=f"{run.dataflow}/{run.action}")
+        self._run = run
+        self._request = request
+        self._store = store
+        self._mode = self._mode_of(run.parameters.get(MODE, Mode.DIRECT))
+        self._writer = Writer(self._stage.name, run.id, run.attempt, uuid4().hex)
+        self._flows = FlowReader(self._stage.name, run, request, store)
+        check_flows(self._stage, run, request)
+
+    def carry_out(self) -> None:
+        """See ``run_stage``."""
+        before = self._before()
+        # What is there now, others who go on if this attempt is too late have not written.
+        epoch_number = 1 if before is None else before.epoch + 1
+        collected = epoch_number % _COLLECTION == 0
+        there = self._store.names(folder(self._stage.name)) if collected else ()
+        known = None if self._mode is Mode.LANDMARK else before
+        increments = {name: self._increment(name, known) for name in self._stage.inputs}
+        buckets = self._buckets() if known is None else known.buckets
+        outcomes = self._translated(buckets, increments)
+        left = self._mode.left_of(buckets)
+        epoch = finished(self._stage, self._store, self._writer, left, outcomes)
+        for flow in self._stage.outputs:
+            if flow in self._run.containers:
+                self._run.write(self._output(epoch, flow), flow)
+        manifest = self._manifest(epoch_number, epoch)
+        name = self._writer.manifest_name()
+        write_manifest(self._store, name, manifest)
+        if before is not None and collected:
+            self._collect(there, before)
+        rows = {
+            flow: sum(ref.rows for ref in epoch.outputs[flow]) for flow in self._request.outputs
+        }
+        self._run.commit_as(StageResult(name, rows).encoded())
+
+    def _mode_of(self, named: object) -> Mode:
+        try:
+            return Mode(str(named))
+        except ValueError as error:
+            message = (
+                f"action `{self._run.action}` has `{MODE}: {named}`; modes are {', '.join(Mode)}"
+            )
+            raise StageError(message) from error
+
+    # -- what was before ---------------------------------------------------------------------
+
+    @property
+    def _previous(self) -> str:
+        """The name of the manifest that the last committed run has named; empty where none has."""
+        if not self._run.previous:
+            return ""
+        result = decode_result(self._run.previous)
+        if result is None:
+            message = (
+                f"action `{self._run.action}` was no stage when it last ran: its commit named "
+                f"{self._run.previous!r:.200}. Give the stage an action of another name"
+            )
+            raise ChangedStage(message)
+        return result.manifest
+
+    def _before(self) -> Manifest | None:
+        """Return the state that the epoch begins with; None where it begins with nothing."""
+        if not self._previous:
+            return None
+        manifest = read_manifest(self._store, self._previous)
+        change = self._change(manifest)
+        if not change:
+            return manifest
+        match self._request.on_change:
+            case OnChange.REBUILD:
+                self._check_rebuild(change)
+                return None
+            case OnChange.KEEP if self._keeps(manifest):
+                return manifest
+        message = (
+            f"the state of `{self._stage.name}` was written by another stage than that of now: "
+            f"{change}. Say by `on_change: rebuild` in action `{self._run.action}` that it is made "
+            "anew from all that its inputs hold, or by `on_change: keep`, where only the version "
+            "differs, that it is right as it is"
+        )
+        raise ChangedStage(message)
+
+    def _change(self, manifest: Manifest) -> str:
+        if manifest.match is not self._match:
+            return f"it matched by {manifest.match}, and now by {self._match}"
+        if manifest.schemas != self._schemas():
+            return "its state or its outputs have other columns"
+        if unread := [flow for flow in self._stage.inputs if flow not in manifest.cursors]:
+            return f"it did not read {', '.join(f'`{flow}`' for flow in unread)}"
+        if manifest.code != self._stage.version:
+            return f"its version was {manifest.code!r} and is {self._stage.version!r}"
+        if moved := self._moved(manifest):
+            return f"{moved} was a container, and is made by a stage, or the other way round"
+        return ""
+
+    def _keeps(self, manifest: Manifest) -> bool:
+        """Return whether a state can be gone on with: only the version differs."""
+        same = manifest.match is self._match and manifest.schemas == self._schemas()
+        known = all(flow in manifest.cursors for flow in self._stage.inputs)
+        return same and known and not self._moved(manifest)
+
+    def _moved(self, manifest: Manifest) -> str:
+        read = {flow: at for flow, at in manifest.cursors.items() if flow in self._stage.inputs}
+        return self._flows.moved(read)
+
+    def _check_rebuild(self, change: str) -> None:
+        """Raise where flows that other stages make do not come whole."""
+        parts = [flow for flow in self._request.increments if not self._flows.is_whole(flow)]
+        if parts:
+            names = ", ".join(f"`{flow}`" for flow in parts)
+            message = (
+                f"`{self._stage.name}` cannot be rebuilt ({change}): what was read of {names} is "
+                "not kept. Have the stages that make it rebuilt first, by another `version` and "
+                "`on_change: rebuild`, or remove the dataflow and submit it again"
+            )
+            raise ChangedStage(message)
+
+    @property
+    def _match(self) -> Match:
+        return Match.GROUP if self._stage.state is None else self._stage.state.match
+
+    def _schemas(self) -> dict[str, bytes]:
+        schemas = dict(self._stage.outputs)
+        # With landmarks there is none, so that what is written of it cannot be gone on from.
+        if self._stage.state is not None and self._mode is not Mode.LANDMARK:
+            schemas["state"] = stored_schema(self._stage)
+        return {flow: schema.serialize().to_pybytes() for flow, schema in schemas.items()}
+
+    def _buckets(self) -> tuple[BucketState, ...]:
+        return tuple(BucketState(bucket) for bucket in even_buckets(_BITS))
+
+    # -- the epoch ---------------------------------------------------------------------------
+
+    def _increment(self, flow: str, before: Manifest | None) -> Increment:
+        cursor = None if before is None else before.cursors[flow]
+        if flow in self._request.increments:
+            return self._flows.increment(flow, self._stage.inputs[flow], cursor)
+        if cursor is None:
+            return self._run.increment(flow, whole=True)
+        # What the state has read is what its own manifest says, which was committed with it.
+        return self._run.increment(flow, since=msgspec.msgpack.decode(cursor, type=Cut))
+
+    def _translated(
+        self, buckets: Sequence[BucketState], increments: Mapping[str, Increment]
+    ) -> list[BucketOutcome]:
+        stage = self._stage
+        whole = frozenset(flow for flow, each in increments.items() if each.whole)
+        rows = {flow: each.rows for flow, each in increments.items()}
+        tables = {flow: each for flow, each in rows.items() if isinstance(each, pa.Table)}
+        small = sum(map(len, tables.values())) <= self._run.driver_rows
+        if self._mode is Mode.DIRECT and len(tables) == len(rows) and small:
+            return translate_in_driver(stage, self._store, self._writer, buckets, tables, whole)
+        frames: dict[str, DataFrame] = {
+            flow: self._run.spark.createDataFrame(each) if isinstance(each, pa.Table) else each
+            for flow, each in rows.items()
+        }
+        return translate_by_spark(
+            stage, self._store, self._writer, buckets, frames, whole, self._mode
+        )
+
+    def _output(self, epoch: EpochOutcome, flow: str) -> pa.Table | DataFrame:
+        """Return what an epoch put out, by the driver where that is little."""
+        refs, schema = epoch.outputs[flow], self._stage.outputs[flow]
+        if sum(ref.rows for ref in refs) > self._run.driver_rows:
+            return frame_of(self._run.spark, self._store, self._stage.name, refs, schema)
+        files = [BatchFile(self._store, ref, self._stage.name) for ref in refs]
+        return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
+
+    def _manifest(self, number: int, epoch: EpochOutcome) -> Manifest:
+        cut = msgspec.msgpack.encode(self._run.cut)
+        return Manifest(
+            self._stage.name,
+            self._stage.version,
+            number,
+            self._match,
+            epoch.buckets,
+            self._previous,
+            self._schemas(),
+            dict(epoch.outputs),
+            {flow: self._flows.cursors.get(flow, cut) for flow in self._stage.inputs},
+        )
+
+    def _collect(self, there: Iterable[str], before: Manifest) -> None:
+        """Remove files that neither the last two states, nor increments, nor this attempt need."""
+        kept = {self._previous: before}
+        if before.previous:
+            kept[before.previous] = read_manifest(self._store, before.previous)
+        for name, flows in needed_outputs(self._request.needed).items():
+            if name not in kept:
+                manifest = read_manifest(self._store, name)
+                # Of a state that nobody goes on with, only what others may still read.
+                outputs = {flow: manifest.outputs.get(flow, ()) for flow in flows}
+                kept[name] = replace(manifest, buckets=(), outputs=outputs)
+        for name in unneeded(there, kept, (self._writer.prefix,)):
+            self._store.remove(name)

@@ -1,0 +1,61 @@
+"""The stage that people write, which runs as any step does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headgate.incremental.stages.specification import (
+    InputFlow,
+    StageSpec,
+    StateFlow,
+    Translate,
+    TranslateTables,
+    Types,
+    schema_of,
+)
+
+if TYPE_CHECKING:
+    from headgate.spark import Run
+
+
+class Stage:
+    """A stage of an incremental dataflow: what one of its runs costs is what has changed.
+
+    Args:
+        name: of the stage; the files of its state bear it.
+        inputs: its input flows.
+        outputs: by output flow the columns of its rows, with the names of Arrow's types.
+        translate: called once for each group; or else ``translate_tables``, called with many groups
+            at once, for speed.
+        translate_tables: see there.
+        state: what comes back in the next epoch; nothing where not given.
+        version: of the code, as far as it matters to the state: after another one it is asked what
+            is to become of a state.
+
+    Raises:
+        StageError: it is given no flow or no translation, two translations, or rows that cannot be
+            matched.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        inputs: Mapping[str, InputFlow],
+        outputs: Mapping[str, Types],
+        translate: Translate | None = None,
+        translate_tables: TranslateTables | None = None,
+        state: StateFlow | None = None,
+        version: str = "1",
+    ) -> None:
+        columns = {flow: schema_of(types) for flow, types in outputs.items()}
+        self.spec = StageSpec(
+            name, dict(inputs), columns, translate, translate_tables, state, version
+        )
+
+    def __call__(self, run: Run) -> None:
+        """Translate what has come, and have the run's commit make it the state."""
+        from headgate.incremental.running import run_stage
+
+        run_stage(self.spec, run)
