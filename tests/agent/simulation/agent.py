@@ -95,6 +95,7 @@ class ScriptedAgent:
             post=self._inbox.append,
             suspects=self.world.suspects,
             deliver=self._take,
+            stages="stages",
             policies=self.world.policies,
             advisers=self.world.advisers,
             learning=self.world.learning,

@@ -12,6 +12,7 @@ from headgate.spark import (
     Claimed,
     Ending,
     LostClaim,
+    StageResult,
     StartSession,
     StepEnded,
     StepRequest,
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 def result_of(request: StepRequest) -> str:
     """Return what an attempt's commit names: every attempt something of its own."""
+    if request.stage is not None:
+        rows = dict.fromkeys(request.stage.outputs, request.attempt)
+        return StageResult(f"{request.action}/{request.run}-{request.attempt}", rows).encoded()
     return f"state of {request.run}-{request.attempt}"
 
 

@@ -135,3 +135,10 @@ def test_any_cells_fit_and_what_is_cut_stands_below(rows: list[Row], width: int)
     for row in rows:
         for cell in (*row.cells, *row.details):
             assert cell in whole
+
+
+def test_a_stage_is_shown_with_what_waits_for_it() -> None:
+    waits = "2 of 100 increments of `links` (parse.links) wait; held by `count`"
+    action = {**VIEW["status"]["actions"][0], "name": "parse", "flows": waits}
+    status = {**VIEW["status"], "actions": [action]}
+    assert any(waits in line.text for line in show_lines({**VIEW, "status": status}, None))

@@ -105,6 +105,11 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
         return Path(self.directory).expanduser() if self.directory else _state_path()
 
     @property
+    def stages(self) -> Path:
+        """Where stages keep their files whose dataflow does not say it."""
+        return self.path / ".stages"
+
+    @property
     def revisions(self) -> Path:
         """The file with the highest revision seen of each dataflow, beside their folders."""
         return self.path / ".revisions.sqlite"

@@ -77,6 +77,8 @@ class RuntimeContext(Struct, frozen=True):
     """Of the dataflow; they outlive the runtime."""
     deliver: Deliver
     """Where the feed hands records to; they come back by ``Runtime.consume``."""
+    stages: str
+    """Where stages keep their files whose dataflow does not say it."""
     policies: PolicyFactory = policies_of
     """Makes trigger policies."""
     advisers: Mapping[str, Adviser] = {}

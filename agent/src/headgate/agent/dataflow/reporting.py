@@ -62,6 +62,7 @@ class Reporting:
         """Return how the dataflow stands."""
         state = self._state
         last = self._history.last()
+        flows = self._flows(now)
         return FlowStatus(
             name=state.name,
             phase=state.phase,
@@ -77,6 +78,7 @@ class Reporting:
                     self._attempts.committed_runs[action.name],
                     self._not_needed(action.name),
                     last.get(action.name),
+                    flows.get(action.name, ""),
                 )
                 for action in state.dataflow.spec.actions
             ),
@@ -90,6 +92,23 @@ class Reporting:
             bad_records=self._consumption.bad_records,
             wave_time=self._waves.times.get(self._waves.number),
         )
+
+    def _flows(self, now: float) -> dict[str, str]:
+        """Return, by stage, what waits for it and who holds it, in words."""
+        if all(action.stage is None for action in self._state.dataflow.spec.actions):
+            return {}
+        words: dict[str, str] = {}
+        for explained in self._state.engine.explain(now).actions:
+            parts = [
+                f"{flow.unread} of {flow.backlog} increments of `{flow.flow}` ({flow.source}) wait"
+                for flow in explained.flows
+                if flow.unread
+            ]
+            if explained.held_by:
+                holders = " and ".join(f"`{name}`" for name in explained.held_by)
+                parts.append(f"held by {holders}")
+            words[explained.action] = "; ".join(parts)
+        return words
 
     def _not_needed(self, action: str) -> int:
         """Return how many runs of an action its bounds, or those before it, have saved.

@@ -54,6 +54,8 @@ class ActionStatus(Struct, frozen=True):
     runs: int
     skipped: int
     last: RunRecord | None
+    flows: str = ""
+    """Of a stage, in words, what waits for it and who holds it; empty where nothing does."""
 
 
 class FlowStatus(Struct, frozen=True):

@@ -143,6 +143,7 @@ class RuntimeFactory(Struct, frozen=True):
                     post=hosted.post,
                     suspects=self.suspects.setdefault(dataflow.name, Suspects()),
                     deliver=hosted.deliver,
+                    stages=str(configuration.workers.stages.absolute()),
                     policies=POLICIES,
                     advisers={BOUNDS: metrics, LEARNED: learned},
                     learning=learned,

@@ -57,8 +57,12 @@ def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
         directory: of its file, from which its paths begin.
     """
     paths = tuple(str(directory / Path(part).expanduser()) for part in dataflow.python_path)
-    launchers = dataflow.launchers.values()
-    kinds = {one.step: "function" for one in launchers if isinstance(one, StepLauncher)}
+    stages = {action.name for action in dataflow.spec.actions if action.stage is not None}
+    kinds = {
+        one.step: "stage" if name in stages else "function"
+        for name, one in dataflow.launchers.items()
+        if isinstance(one, StepLauncher)
+    }
     kinds |= dict.fromkeys(dataflow.user_metrics, "class")
     return tuple(
         problem

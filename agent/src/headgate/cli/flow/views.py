@@ -168,7 +168,9 @@ def _action(action: Any, width: int | None) -> Row:
         str(action["skipped"]),
         when(last["launched"], width) if last else "",
     )
-    return Row(cells, (last["cause"],) if last else ())
+    # An agent that has not been updated yet says nothing of flows.
+    details = (last["cause"] if last else "", action.get("flows", ""))
+    return Row(cells, tuple(filter(None, details)))
 
 
 def _run(run: Any, width: int | None) -> Row:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import EndOfRun, MayStart
 from headgate.agent.dataflow.runs.history import RunHistory
-from headgate.agent.dataflow.runs.starting import python_path, shortened
+from headgate.agent.dataflow.runs.starting import python_path, shortened, stage_request
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.errors import Refused
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
@@ -29,6 +29,7 @@ from headgate.spark import (
     StepEnded,
     StepRequest,
     StepStarted,
+    decode_result,
 )
 
 log = structlog.get_logger("headgate.agent.attempts")
@@ -282,6 +283,13 @@ class Attempts:
             result_proof=self._context.seals.proof((key.result_row,)),
             kafka_properties=self._context.kafka_properties,
             on_undecodable=state.dataflow.on_undecodable,
+            stage=stage_request(
+                state.dataflow,
+                state.definition,
+                launch,
+                state.engine.needed_increments(launch.action),
+                self._context.stages,
+            ),
         )
         self._context.launcher.start(request, by, state.definition.directory)
 
@@ -419,8 +427,13 @@ class Attempts:
         self._measure(attempt, outcome)
         self.committed_runs[end.action] += 1
         which = (now, end.action, end.run, end.attempt)
-        shadow = attempt.shadow
-        self._port.handle(RunRehearsed(*which) if shadow else RunFinished(*which, end.result))
+        if attempt.shadow:
+            self._port.handle(RunRehearsed(*which))
+            return
+        # Whoever heard of the commit: what a stage has named says what it has made.
+        made = decode_result(end.result)
+        produced = () if made is None else made.produced
+        self._port.handle(RunFinished(*which, end.result, produced))
 
     def cancel(self, action: str) -> None:
         """Have an action's attempt ended; what follows is what follows any failure.

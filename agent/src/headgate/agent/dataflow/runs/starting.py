@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headgate.agent.state.sealed import Definition
+from headgate.engine import Launch, OnChange
 from headgate.flows import Dataflow, SessionLauncher, session_roots
-from headgate.spark import StartSession
+from headgate.spark import StageRequest, StartSession
 
 
 def shortened(text: str, most: int) -> str:
@@ -31,3 +32,35 @@ def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, .
     """Return directories of a dataflow file from the root: they start where the file was."""
     base = Path(definition.directory)
     return tuple(str(base / Path(part).expanduser()) for part in relative)
+
+
+def stage_request(
+    dataflow: Dataflow,
+    definition: Definition,
+    launch: Launch,
+    needed: Iterable[str],
+    stages: str,
+) -> StageRequest | None:
+    """Return what an attempt has to know besides where its action is a stage; None otherwise.
+
+    Args:
+        dataflow: the action's.
+        definition: where its file was.
+        launch: the attempt.
+        needed: names of increments of the action that others may still read.
+        stages: where stages keep their files whose dataflow does not say it.
+    """
+    stage = next((a.stage for a in dataflow.spec.actions if a.name == launch.action), None)
+    if stage is None:
+        return None
+    location = dataflow.state or stages
+    if "://" not in location:
+        location = str(Path(definition.directory) / Path(location).expanduser())
+    taken = {flow: part.read for flow, part in launch.taken.items()}
+    return StageRequest(
+        location,
+        {flow: tuple(one.name for one in taken.get(flow, ())) for flow in stage.inputs},
+        stage.outputs,
+        tuple(sorted(needed)),
+        dataflow.on_change.get(launch.action, OnChange.REFUSE),
+    )

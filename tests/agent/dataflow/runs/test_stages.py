@@ -1,0 +1,154 @@
+"""Stages of a dataflow: each is told what to read, and the ledger alone says what it has made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from simulation import World
+from simulation.driving import status
+
+from headgate.agent.dataflow.runs.starting import stage_request
+from headgate.agent.state.sealed import Definition
+from headgate.engine import Cause, Launch, OnChange
+from headgate.events import Cut
+from headgate.flows import parse_dataflow
+from headgate.spark import decode_result
+
+TWO_STAGES = """
+name: two-stages
+state: s3://bucket/stages
+containers:
+  input: in c:v
+  output: out c:v
+actions:
+  feed: {input: input}
+  first:
+    stage: stages:first
+    reads: input
+    out: [units, others]
+    when: {input: {sequence: 1}}
+    evaluate: write
+  second:
+    stage: stages:second
+    in: {units: first.units, mine: second.back}
+    out: back
+    writes: output
+    runnable: {lag: 1}
+    on_change: keep
+  third: {stage: stages:third, in: {others: first.others}}
+"""
+THIRD = "third: {stage: stages:third, in: {others: first.others}}"
+LATE = "third: {stage: stages:third, in: {others: first.others}, when: {input: {sequence: 99}}}"
+
+
+def waves(world: World, number: int) -> None:
+    """Write a row and wait until everything has come of it, so often."""
+    world.start_agent()
+    world.run(lambda: True)
+    for _ in range(number):
+        world.write("in", b"r%d" % world.points, b"c:v", b"1")
+        world.run(lambda: at_rest(world))
+
+
+def at_rest(world: World) -> bool:
+    runtime = world.agents[-1].runtime
+    return runtime is not None and not runtime.state.engine.busy
+
+
+def flows(world: World, action: str) -> list[Any]:
+    return [r.stage for r in world.commits if r.action == action]
+
+
+def made(world: World, action: str, flow: str) -> list[str]:
+    """Names of what committed runs have made of a flow, by the ledger."""
+    names = []
+    for request in world.commits:
+        if request.action == action:
+            result = decode_result(world.ledger.state(request.key).result)
+            assert result is not None
+            names += [one.name for one in result.produced if one.flow == flow]
+    return names
+
+
+def read(world: World, action: str, flow: str) -> list[str]:
+    return [name for stage in flows(world, action) for name in stage.increments[flow]]
+
+
+def test_a_run_of_a_stage_is_told_its_flows_and_where_files_are() -> None:
+    world = World(parse_dataflow(TWO_STAGES, "test"))
+    waves(world, 2)
+
+    first, second = flows(world, "first")[1], flows(world, "second")[1]
+    assert first.location == second.location == "s3://bucket/stages"
+    assert (first.increments, first.outputs) == ({}, ("units", "others"))
+    assert second.outputs == ("back",)
+    assert second.increments == {
+        "units": (made(world, "first", "units")[1],),
+        "mine": (made(world, "second", "back")[0],),
+    }
+    assert (first.on_change, second.on_change) == (OnChange.REFUSE, OnChange.KEEP)
+
+
+def test_a_step_is_told_of_no_flows() -> None:
+    text = TWO_STAGES.replace(THIRD, "third: {step: 's:t', after: first}")
+    world = World(parse_dataflow(text.replace("out: [units, others]", "out: units"), "test"))
+    waves(world, 1)
+    assert flows(world, "third") == [None]
+
+
+@pytest.mark.parametrize(
+    ("state", "location"),
+    [("state: there\n", "/base/there"), ("state: /abs\n", "/abs"), ("", "/agents/.stages")],
+)
+def test_files_are_beside_the_dataflow_file_or_where_the_agent_has_them(
+    state: str, location: str
+) -> None:
+    dataflow = parse_dataflow(TWO_STAGES.replace("state: s3://bucket/stages\n", state), "test")
+    definition = Definition("two-stages", "", "/base", 0, 0.0)
+    launch = Launch("first", "r", 1, Cut(), Cut(), Cause("x", "y"))
+    request = stage_request(dataflow, definition, launch, (), "/agents/.stages")
+    assert request is not None
+    assert request.location == location
+
+
+def test_what_others_have_not_read_is_named_as_needed() -> None:
+    world = World(parse_dataflow(TWO_STAGES.replace(THIRD, LATE), "test"))
+    waves(world, 3)
+    others = made(world, "first", "others")
+    needed = [set(stage.needed) for stage in flows(world, "first")]
+    assert needed == [set(), {others[0]}, {others[0], others[1]}]
+
+
+@pytest.mark.parametrize("victims", ["agent", "worker", "both"])
+@pytest.mark.parametrize("kill", range(1, 160, 7))
+def test_each_increment_is_read_once_in_order_wherever_somebody_is_killed(
+    kill: int, victims: str
+) -> None:
+    ended = frozenset({"agent", "worker"} if victims == "both" else {victims})
+    world = World(parse_dataflow(TWO_STAGES, "test"), kill=kill, victims=ended, seed=kill)
+    waves(world, 4)
+
+    for maker, flow, reader, name in (
+        ("first", "units", "second", "units"),
+        ("second", "back", "second", "mine"),
+        ("first", "others", "third", "others"),
+    ):
+        there, taken = made(world, maker, flow), read(world, reader, name)
+        assert taken == there[: len(taken)]
+        assert len(there) - len(taken) <= (name == "mine")
+    assert read(world, "third", "others")
+
+
+def test_people_are_shown_what_waits_for_a_stage_and_who_holds_it() -> None:
+    text = TWO_STAGES.replace(THIRD, LATE).replace("out: [units, others]", "out: others")
+    text = text.replace("units: first.units, ", "").replace("runnable: {lag: 1}", "runnable: any")
+    world = World(parse_dataflow(text, "test"))
+    waves(world, 1)
+    shown = {action.name: action.flows for action in status(world, world.agents[-1]).actions}
+    assert shown == {
+        "feed": "",
+        "first": "held by `third`",
+        "second": "",
+        "third": "1 of 100 increments of `others` (first.others) wait",
+    }
