@@ -5,7 +5,7 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 CLASSES := .cache/spark.jsa
 
-.PHONY: demo test soak fuzz mutate bench bench-aqhi bench-learned bench-recorded lint format setup lock wheel clean
+.PHONY: demo test soak fuzz mutate bench bench-aqhi bench-learned bench-recorded bench-incremental lint format setup lock wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -71,6 +71,11 @@ bench-learned: setup
 # Learned triggers on recorded years, where they are: ARGS=--data FOLDER.
 bench-recorded: setup
 	$(BIN)/python tests/bench/learned/beijing.py $(ARGS)
+
+# Incremental stages: an increment's cost while the state grows to 50 million keys, and against
+# Spark's own state. Writes build/bench-incremental.html; ARGS=--only spark, or ARGS="--rows 500000".
+bench-incremental: setup
+	$(BIN)/python tests/bench/incremental/run.py $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,0 +1,81 @@
+"""Goals are met or missed by their figures, and the page names those that were missed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import flat
+import pytest
+import rivals
+from epochs import Epoch
+from goals import goals_of, table_of
+from page import write_page
+from spending import Spent
+
+RIVALS = {
+    "driver": (20_000, 0.05),
+    "driver, by group": (20_000, 0.15),
+    "Spark job": (20_000, 0.5),
+    "native": (20_000, 1.0),
+    "Spark job, large": (200_000, 1.0),
+    "applyInPandasWithState": (5_000, 2.0),
+    "transformWithStateInPandas": (5_000, 2.0),
+}
+
+
+def epoch(seconds: float, shuffled: int = 1000) -> Epoch:
+    return Epoch(Spent(seconds, seconds), 100, 300, shuffled)
+
+
+def measured(last: float) -> dict[str, Any]:
+    chain = [epoch(1.0), epoch(last)]
+    found = flat.Flatness(
+        driver={1: [chain], 2: [chain]},
+        spark={1: [chain], 2: [chain]},
+        long=chain,
+        increment_bytes=1000,
+        grown={9: {mode: [epoch(1.0), epoch(3.0)] for mode in ("direct", "black-box", "landmark")}},
+        divided={"direct": [[epoch(1.0)], [epoch(0.3)] * 4]},
+        at_once=[(1.0, 1.2)],
+    )
+    spent = {name: [Spent(seconds, seconds)] * 3 for name, (_, seconds) in RIVALS.items()}
+    return {"flat": flat.figures_of(found), "spark": rivals.figures_of(spent)}
+
+
+def test_all_goals_are_there_and_met() -> None:
+    goals = goals_of(measured(last=1.05))
+    assert [goal.words for goal in goals if not goal.met] == []
+    assert len(goals) == 4 + 2 + 1 + 1 + 2 + 1 + 16
+
+
+@pytest.mark.parametrize("last", [1.2, 3.0])
+def test_an_increment_that_costs_more_is_missed(last: float) -> None:
+    missed = [goal for goal in goals_of(measured(last)) if not goal.met]
+    assert {goal.value for goal in missed} == {last}
+    assert all("last increment / first" in goal.words for goal in missed)
+
+
+def test_keys_a_second_are_of_increments() -> None:
+    figures = measured(1.0)["spark"]
+    assert figures["driver"]["keys_per_second"] == 400_000
+    assert figures["ratios_wall"]["driver / applyInPandasWithState"] == 160.0
+
+
+def test_the_page_names_what_was_missed_and_has_all_drawings(tmp_path: Path) -> None:
+    figures = measured(1.2)
+    goals = goals_of(figures)
+    page = write_page(figures, goals, "two cores", tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 4
+    assert "MISSED" in table_of(goals)
+    assert "Missed: last increment / first, 1 keys" in page
+    assert "Not part of this run" not in page
+
+
+def test_a_part_of_the_bench_leaves_out_the_rest(tmp_path: Path) -> None:
+    figures = {"flat": measured(1.0)["flat"]}
+    page = write_page(figures, goals_of(figures), "two cores", tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 3
+    assert page.count("Not part of this run") == 1
+    assert json.loads(json.dumps(figures)) == figures
