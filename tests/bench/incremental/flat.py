@@ -30,6 +30,8 @@ SPARK_ROUNDS: Final = 7
 """Chains of each size, one after another by turns; the first of each only warms up."""
 LONG: Final = 64
 """Increments until the smallest state was merged some times."""
+GROWING_ROUNDS: Final = 3
+"""Of each mode, by turns; one before them warms up."""
 _SHARES: Final = 3
 """Increments of the modes that grow."""
 _PART: Final = 4
@@ -58,8 +60,8 @@ class Flatness(Struct):
     long: list[Epoch] = []
     increment_bytes: int = 0
     """Of an increment in memory."""
-    grown: dict[int, dict[str, list[Epoch]]] = {}
-    """By rows of all increments and by mode."""
+    grown: dict[int, dict[str, list[list[Epoch]]]] = {}
+    """By rows of all increments and by mode: chains of epochs."""
     divided: dict[str, list[list[Epoch]]] = {}
     """Of increments at once, and of each divided by four: by mode."""
     at_once: list[tuple[float, float]] = []
@@ -117,11 +119,14 @@ def measure_growing(
 ) -> None:
     """Measure all modes on increments of new keys, from nothing on."""
     for total in totals:
-        for mode in Mode:
-            epochs = _grown(folder, total, mode, spark)
-            found.grown.setdefault(total, {})[mode.value] = epochs
-            shown = " ".join(f"{each.spent.processor:.2f}" for each in epochs)
-            say(f"{mode}, {total:,} keys in {_SHARES} increments: {shown}")
+        modes = found.grown.setdefault(total, {})
+        for number in range(GROWING_ROUNDS + 1):
+            for mode in Mode:
+                epochs = _grown(folder, total, mode, spark)
+                if number:
+                    modes.setdefault(mode.value, []).append(epochs)
+                shown = " ".join(f"{each.spent.processor:.2f}" for each in epochs)
+                say(f"{mode}, {total:,} keys in {_SHARES} increments, round {number}: {shown}")
 
 
 def _grown(folder: Path, total: int, mode: Mode, spark: SparkSession) -> list[Epoch]:
@@ -204,8 +209,8 @@ def figures_of(found: Flatness) -> dict[str, Any]:
     if found.grown:
         figures["growing"] = {
             str(total): {
-                mode: [round(each.spent.processor, 2) for each in epochs]
-                for mode, epochs in modes.items()
+                mode: [round(seconds, 2) for seconds in median_epochs(chains)]
+                for mode, chains in modes.items()
             }
             for total, modes in found.grown.items()
         }

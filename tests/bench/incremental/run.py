@@ -7,8 +7,8 @@ Spark's streaming state by turns with ours.
     python tests/bench/incremental/run.py [--only flat|spark] [--rows N ...] [--without-spark]
         [--page FILE] [--folder FOLDER]
 
-It takes half an hour and 5 GB of disk. What each increment has cost is on standard error as soon as
-it is there; the last line is all figures as JSON.
+It takes a quarter of an hour and 5 GB of disk. What each increment has cost is on standard error as
+soon as it is there; the last line is all figures as JSON.
 """
 
 from __future__ import annotations

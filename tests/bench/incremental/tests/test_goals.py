@@ -36,7 +36,9 @@ def measured(last: float) -> dict[str, Any]:
         spark={1: [chain], 2: [chain]},
         long=chain,
         increment_bytes=1000,
-        grown={9: {mode: [epoch(1.0), epoch(3.0)] for mode in ("direct", "black-box", "landmark")}},
+        grown={
+            9: {mode: [[epoch(1.0), epoch(3.0)]] for mode in ("direct", "black-box", "landmark")}
+        },
         divided={"direct": [[epoch(1.0)], [epoch(0.3)] * 4]},
         at_once=[(1.0, 1.2)],
     )
