@@ -1,0 +1,1 @@
+"""What a crawler should fetch next: the paper's running example, as stages with a state."""
