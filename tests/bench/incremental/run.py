@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import flat
 import rivals
 from goals import goals_of, table_of
-from page import write_page
+from plotting import write_page
 from pyspark.sql import SparkSession
 
 from headgate.spark.worker.worker import session_of

@@ -11,7 +11,7 @@ import pytest
 import rivals
 from epochs import Epoch
 from goals import goals_of, table_of
-from page import write_page
+from plotting import write_page
 from spending import Spent
 
 RIVALS = {
