@@ -5,7 +5,7 @@ import pytest
 
 from headgate.incremental.state import hashes, key_column
 
-# ``SELECT xxhash64(v)`` of binary values by Spark 4.1.
+# ``SELECT xxhash64(v)`` of binary values by Spark 4.3.
 OF_SPARK = [
     (b"", -7444071767201028348),
     (b"\x00", -8959994473701255385),
