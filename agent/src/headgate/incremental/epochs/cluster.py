@@ -69,19 +69,17 @@ def translate_by_spark(
     if mode.shuffles_state and stage.state is not None:
         flows[STATE] = stage.state.columns
     places = tuple(state.bucket for state in buckets)
+    packers = {flow: Packer(n, places, columns) for n, (flow, columns) in enumerate(flows.items())}
     parts = [
-        frame.mapInArrow(partial(_routed, stage=stage, flow=flow, packer=packer), SHUFFLED)
-        for (flow, frame), packer in zip(
-            increments.items(),
-            [Packer(n, places, columns) for n, columns in enumerate(flows.values())],
-            strict=False,
-        )
+        frame.mapInArrow(partial(_routed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
+        for flow, frame in increments.items()
     ]
     [spark] = {frame.sparkSession for frame in increments.values()}
     numbers = spark.range(0, len(buckets), 1, len(buckets))
     if STATE in flows:
-        packer = Packer(len(increments), places, flows[STATE])
-        read = partial(_stored, stage=stage, store=store, buckets=tuple(buckets), packer=packer)
+        read = partial(
+            _stored, stage=stage, store=store, buckets=tuple(buckets), packer=packers[STATE]
+        )
         parts.append(numbers.mapInArrow(read, SHUFFLED))
     if reads_all_state(stage, whole):
         # Spark calls no function for a partition without rows.
@@ -97,11 +95,7 @@ def translate_by_spark(
         whole=whole,
         mode=mode,
     )
-    made = rows.sortWithinPartitions(RANGE).mapInArrow(task, _OUTCOME).toArrow()
-    return [
-        msgspec.msgpack.decode(data, type=BucketOutcome)
-        for data in made.column("outcome").to_pylist()
-    ]
+    return _outcomes(rows.sortWithinPartitions(RANGE).mapInArrow(task, _OUTCOME))
 
 
 def _translated_units(
@@ -119,11 +113,19 @@ def _translated_units(
         )
         for flow, frame in increments.items()
     ]
-    made = reduce(DataFrame.unionByName, parts).toArrow()
-    return [
-        msgspec.msgpack.decode(data, type=BucketOutcome)
-        for data in made.column("outcome").to_pylist()
-    ]
+    return _outcomes(reduce(DataFrame.unionByName, parts))
+
+
+def _outcomes(told: DataFrame) -> list[BucketOutcome]:
+    """Run a job and return what its tasks tell."""
+    column = told.toArrow().column("outcome")
+    return [msgspec.msgpack.decode(data, type=BucketOutcome) for data in column.to_pylist()]
+
+
+def _told(outcome: BucketOutcome) -> pa.RecordBatch:
+    """Return an outcome as a task tells it."""
+    data = pa.array([msgspec.msgpack.encode(outcome)], pa.binary())
+    return pa.RecordBatch.from_arrays([data], ["outcome"])
 
 
 def _unit_task(
@@ -141,9 +143,7 @@ def _unit_task(
         translate_units(stage, {**nothing, flow: pa.Table.from_batches([batch])})
         for batch in batches
     )
-    outcome = write_outcome(stage, store, writer, 0, pieces)
-    data = pa.array([msgspec.msgpack.encode(outcome)], pa.binary())
-    yield pa.RecordBatch.from_arrays([data], ["outcome"])
+    yield _told(write_outcome(stage, store, writer, 0, pieces))
 
 
 def _columns(frame: DataFrame) -> pa.Schema:
@@ -226,6 +226,4 @@ def _task(
         return
     reader = reader_of(stage, store, buckets[number])
     pieces = translate_in_mode(mode, stage, reader, came.pieces(), came.everywhere, whole)
-    outcome = write_outcome(stage, store, writer, number, pieces)
-    data = pa.array([msgspec.msgpack.encode(outcome)], pa.binary())
-    yield pa.RecordBatch.from_arrays([data], ["outcome"])
+    yield _told(write_outcome(stage, store, writer, number, pieces))
