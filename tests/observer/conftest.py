@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -164,7 +165,9 @@ class Loopback:
 
         async def inside() -> Any:
             try:
-                return await script(self)
+                # What pytest's own limit raises, a running loop takes for a callback's error.
+                async with asyncio.timeout(60):
+                    return await script(self)
             finally:
                 await self.close()
 
@@ -194,9 +197,12 @@ class Loopback:
         self._fate, self._answer = fate, answer
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         upstream = self._server.sockets[0].getsockname()
+        # Bound, but nobody listens: the port of a server that has closed may be the next one's,
+        # and the endpoint would be its own server.
+        self._deaf = socket.socket()
+        self._deaf.bind(("127.0.0.1", 0))
         if fate is Fate.ABSENT:
-            self._server.close()
-            await self._server.wait_closed()
+            upstream = self._deaf.getsockname()
         pool = UpstreamPool("thrift", (f"127.0.0.1:{upstream[1]}",), HealthChecks())
         self.endpoint = Endpoint(
             loop=loop,
@@ -257,6 +263,7 @@ class Loopback:
     async def close(self) -> None:
         self._front.close()
         self._server.close()
+        self._deaf.close()
         for session in list(self.endpoint.sessions):
             session.abort()
         await self.until(lambda: not self.endpoint.sessions)
