@@ -10,6 +10,7 @@ import pytest
 from headgate.observer.config import HealthChecks
 from headgate.observer.upstreams.dialing import Dialed, Dialer, UpstreamsUnreachable
 from headgate.observer.upstreams.pool import UpstreamPool
+from headgate.settings import write_address
 
 
 class Network:
@@ -90,4 +91,46 @@ def test_no_upstream_is_blamed_for_what_this_host_lacks() -> None:
     with pytest.raises(UpstreamsUnreachable, match="Too many open files"):
         asyncio.run(dialer.connect(lambda _upstream: Dialed()))
     assert not pool.reasons
+    assert len(network.tried) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "upstream"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.9"),
+        ("0.0.0.0", "hbase"),
+        ("::", "::1"),
+    ],
+)
+def test_the_observer_is_not_its_own_upstream(own: str, upstream: str) -> None:
+    network = Network({"hbase": ["127.0.0.1"]}, {})
+    pool = UpstreamPool("thrift1", [write_address(upstream, 9090), "10.0.0.2:9090"], HealthChecks())
+    dialer = Dialer(cast("asyncio.AbstractEventLoop", network), pool, 5.0)
+    dialer.own = {(own, 9090)}
+    asyncio.run(dialer.connect(lambda _upstream: Dialed()))
+    assert network.tried == ["10.0.0.2:9090"]
+    (reason,) = pool.reasons
+    assert "this observer listens there itself" in reason
+
+
+@pytest.mark.parametrize(
+    ("own", "upstream"),
+    [
+        (("10.0.0.1", 9091), "10.0.0.1:9090"),
+        (("127.0.0.1", 9090), "10.0.0.1:9090"),
+        (("0.0.0.0", 9090), "192.0.2.7:9090"),
+        (("0.0.0.0", 9091), "127.0.0.1:9090"),
+        (("::", 9090), "[2001:db8::7]:9090"),
+    ],
+)
+def test_a_server_beside_the_observer_or_elsewhere_is_an_upstream(
+    own: tuple[str, int], upstream: str
+) -> None:
+    network = Network({}, {})
+    pool = UpstreamPool("thrift1", [upstream], HealthChecks())
+    dialer = Dialer(cast("asyncio.AbstractEventLoop", network), pool, 5.0)
+    dialer.own = {own}
+    asyncio.run(dialer.connect(lambda _upstream: Dialed()))
     assert len(network.tried) == 1

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 import uvloop
+from msgspec.structs import replace
 from scene import bare_endpoint
 
 from headgate.hbase import Dialect
@@ -23,6 +24,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.listening import Listeners
 from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.starting import ObserverAddresses, StartError
+from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 
 NOBODY = "127.0.0.1:1"
 
@@ -71,6 +73,30 @@ def test_an_address_that_others_have_is_named() -> None:
                 await listeners(address).open(endpoint_of, ObserverAddresses(), reuse_port=False)
         assert f"[thrift1] listen = {address}: " in str(refused.value)
         assert "choose another address" in str(refused.value)
+
+    run(script)
+
+
+def test_an_upstream_that_is_the_listener_itself_is_not_dialled() -> None:
+    async def script() -> None:
+        dialers, addresses = [], ObserverAddresses()
+
+        def kept(name: str, dialer: Any, *others: Any) -> Endpoint:
+            dialers.append(dialer)
+            return endpoint_of(name, dialer, *others)
+
+        opened = listeners("0.0.0.0:0")
+        await opened.open(kept, addresses, reuse_port=False)
+        _, _, port = addresses.thrift1.partition(":")
+        opened.reconfigure(
+            replace(
+                configuration(),
+                thrift1=Listener("0.0.0.0:0", f"localhost:{port}"),
+            )
+        )
+        with pytest.raises(UpstreamsUnreachable, match="this observer listens there itself"):
+            await dialers[0].reach()
+        opened.close()
 
     run(script)
 

@@ -158,6 +158,9 @@ class Listeners:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             taken = server.sockets[0].getsockname()
             setattr(addresses, name, f"{taken[0]}:{taken[1]}")
+        own = {each.getsockname()[:2] for server in self._servers for each in server.sockets}
+        for dialer in self._dialers.values():
+            dialer.own = own
         self._check_upstreams()
 
     def _guard(self, name: str, listener: Listener) -> ListenerGuard | None:

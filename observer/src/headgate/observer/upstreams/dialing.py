@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from ipaddress import ip_address
 from typing import Final
 
@@ -38,6 +38,16 @@ class UpstreamsUnreachable(ConnectionError):
             super().__init__(f"HBase's Thrift server at {tried} cannot be reached")
         else:
             super().__init__(f"none of HBase's Thrift servers can be reached: {tried}")
+
+
+class OwnAddress(ConnectionError):
+    """An upstream's address is one that the observer itself listens on."""
+
+    def __init__(self) -> None:
+        """Say what to change."""
+        super().__init__(
+            "this observer listens there itself; name the address of HBase's Thrift server"
+        )
 
 
 class Dialed(asyncio.Protocol):
@@ -79,6 +89,8 @@ class Dialer:
         self.pool = pool
         self.connect_seconds = connect_seconds
         self._credentials = credentials
+        self.own: Collection[tuple[str, int]] = ()
+        """Hosts (numbers) and ports that this observer listens on: no upstream is there."""
         self._turn = 0
 
     async def connect(self, protocol: Callable[[Upstream], Dialed]) -> None:
@@ -155,6 +167,8 @@ class Dialer:
     async def _connect(
         self, protocol: Callable[[], Dialed], address: str, upstream: Upstream
     ) -> None:
+        if self._is_own(address, upstream.port):
+            raise OwnAddress
         made: list[Dialed] = []
 
         def make() -> Dialed:
@@ -169,6 +183,17 @@ class Dialer:
             for each in made:
                 each.dropped()
             raise
+
+    def _is_own(self, address: str, port: int) -> bool:
+        """Tell whether this observer itself would answer.
+
+        A request would go from it to itself without end, and each time into the journal.
+        """
+        return any(
+            port == own_port
+            and (address == host or (ip_address(host).is_unspecified and _is_of_this_host(address)))
+            for host, own_port in self.own
+        )
 
     async def _create(self, make: Callable[[], Dialed], address: str, upstream: Upstream) -> None:
         credentials = self._credentials
@@ -200,6 +225,20 @@ class Dialer:
         self._turn += 1
         first = self._turn % len(addresses)
         return addresses[first:] + addresses[:first]
+
+
+def _is_of_this_host(address: str) -> bool:
+    """Tell whether an address is one of this host's: its packets would leave by itself."""
+    number = ip_address(address)
+    if number.is_loopback:
+        return True
+    family = socket.AF_INET if number.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as nothing_sent:
+        try:
+            nothing_sent.connect((address, 9))
+        except OSError:
+            return False
+        return bool(ip_address(nothing_sent.getsockname()[0]) == number)
 
 
 def reason_of(error: Exception) -> str:
