@@ -299,7 +299,7 @@ def test_a_row_of_results_that_no_run_wrote_is_named(table: ScriptedTable, value
 @pytest.mark.parametrize(
     ("wrong", "flaw"),
     [
-        ("x" * (RESULT_CHARACTERS + 1), "has 1,025"),
+        ("x" * (RESULT_CHARACTERS + 1), "has 8,193"),
         (b"bytes", "type bytes"),
         (None, "type NoneType"),
         ("\ud83d", "surrogate"),

@@ -12,6 +12,7 @@ from typing import Any, cast
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark import SparkContext
 
 from headgate.client import Columns, ConnectionFailed
 from headgate.spark import (
@@ -42,7 +43,7 @@ def broken(run):
     raise ValueError("after all")
 
 def too_long(run):
-    run.commit_as("x" * 2000)
+    run.commit_as("x" * 9000)
 """
 
 
@@ -80,6 +81,12 @@ class Rows:
             self.lost -= 1
             raise ConnectionFailed("no reply")
         return held
+
+
+@pytest.fixture(autouse=True)
+def no_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no session that other tests of this process have ended, which threads would ask."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
 
 
 @pytest.fixture
@@ -134,7 +141,7 @@ def test_a_commit_names_what_the_step_said_last(
 
 
 @pytest.mark.parametrize(
-    ("function", "reason"), [("broken", "after all"), ("too_long", "at most 1,024 characters")]
+    ("function", "reason"), [("broken", "after all"), ("too_long", "at most 8,192 characters")]
 )
 def test_a_step_that_fails_names_nothing(
     rows: Rows, carry_out: Any, function: str, reason: str

@@ -21,7 +21,14 @@ from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.errors import ChangedStage
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import Manifest, read_manifest
-from headgate.spark import Increment, Run, StageRequest, parse_increment_name
+from headgate.spark import (
+    FramePart,
+    Increment,
+    Run,
+    StageRequest,
+    parse_frame_part,
+    parse_increment_name,
+)
 
 
 class FlowCursor(Struct, frozen=True, tag="flow"):
@@ -135,12 +142,24 @@ class FlowReader:
 def _found(store: FileStore, name: str) -> _Made:
     increment = parse_increment_name(name)
     manifest: Manifest = read_manifest(store, increment.manifest)
-    if increment.flow not in manifest.outputs:
+    if increment.part not in manifest.outputs:
         message = f"`{manifest.stage}` has made no increment of `{increment.flow}` as {name}"
         raise ChangedStage(message)
     schema = pa.ipc.read_schema(pa.py_buffer(manifest.schemas[increment.flow]))
-    refs = manifest.outputs[increment.flow]
-    return _Made(name, manifest.stage, manifest.epoch == 1, refs, schema)
+    refs = manifest.outputs[increment.part]
+    # Of several by framing key the first stands for the beginning: what comes next adds to it.
+    first = str(next(iter(frame_parts(manifest.outputs, increment.flow))))
+    whole = manifest.epoch == 1 and increment.part == first
+    return _Made(name, manifest.stage, whole, refs, schema)
+
+
+def frame_parts(outputs: Iterable[str], flow: str) -> list[FramePart]:
+    """Return the increments of a flow among those of an epoch, by framing key where it has some."""
+    parts = [part for part in map(parse_frame_part, outputs) if part.flow == flow]
+    numbers = [part for part in parts if isinstance(part.key, int)]
+    if numbers:
+        return sorted(numbers, key=lambda part: part.key or 0)
+    return sorted(parts, key=lambda part: str(part.key))
 
 
 def _flow_cursor(cursor: bytes) -> FlowCursor | None:
@@ -195,12 +214,3 @@ def check_flows(stage: StageSpec, run: Run, request: StageRequest) -> None:
                 f"has no such flow, but {', '.join(flows) or 'none'}"
             )
             raise StageError(message)
-
-
-def needed_outputs(names: Iterable[str]) -> dict[str, set[str]]:
-    """Return, by manifest, the flows of increments with these names."""
-    found: dict[str, set[str]] = {}
-    for name in names:
-        increment = parse_increment_name(name)
-        found.setdefault(increment.manifest, set()).add(increment.flow)
-    return found

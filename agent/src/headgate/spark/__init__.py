@@ -40,9 +40,11 @@ from headgate.spark.messages import (
     encode_line,
 )
 from headgate.spark.stage_results import (
+    FramePart,
     IncrementName,
     StageResult,
     decode_result,
+    parse_frame_part,
     parse_increment_name,
 )
 from headgate.spark.worker.code_hash import code_hash, digest_of
@@ -63,6 +65,7 @@ __all__ = [
     "CloseSpace",
     "Committed",
     "Ending",
+    "FramePart",
     "Free",
     "Increment",
     "IncrementName",
@@ -94,6 +97,7 @@ __all__ = [
     "decode_result",
     "digest_of",
     "encode_line",
+    "parse_frame_part",
     "parse_increment_name",
     "register_sources",
     "step_log",

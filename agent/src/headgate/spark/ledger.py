@@ -22,7 +22,7 @@ from headgate.events import Origin, agent_origin
 LEDGER_FAMILY: Final = "run"
 """The column family of the ledger's cells; the table must have it."""
 
-RESULT_CHARACTERS: Final = 1_024
+RESULT_CHARACTERS: Final = 8_192
 """Of a run's result at most: it is a name, which is in every checkpoint of its dataflow."""
 
 _STATE: Final = b"run:state"

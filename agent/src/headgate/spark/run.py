@@ -165,7 +165,7 @@ class Run:
         the result of the one before it standing.
 
         Args:
-            result: at most 1,024 characters, such as the name of a file with the step's state. Of
+            result: at most 8,192 characters, such as the name of a file with the step's state. Of
                 several calls the last one counts.
 
         Raises:
