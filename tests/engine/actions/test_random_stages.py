@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.engine import (
+    ActionFlows,
     ActionSpec,
     DataflowSpec,
     EngineTester,
@@ -19,7 +20,6 @@ from headgate.engine import (
     Produced,
     RetryPolicy,
     RunnableSpec,
-    StageSpec,
 )
 from headgate.engine.actions.runs import ActiveRun, RunState
 
@@ -31,14 +31,14 @@ MOST = 40
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[ActionSpec, ...]:
     """Stages of which ``a`` has no inputs; the others may read any, themselves too."""
-    actions = [ActionSpec("a", stage=StageSpec(outputs=("u",)), retry=RetryPolicy(2))]
+    actions = [ActionSpec("a", stage=ActionFlows(outputs=("u",)), retry=RetryPolicy(2))]
     names = NAMES[: draw(st.integers(2, len(NAMES)))]
     for name in names[1:]:
         fed = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
         inputs = {f"from_{one}": FlowId(one, "u") for one in fed}
         kind = draw(st.sampled_from(["all", "any", "aligned", "prefer"]))
         setting = dict.fromkeys(inputs, 2) if kind == "prefer" else None
-        spec = StageSpec(inputs, ("u",), RunnableSpec(kind, setting), draw(st.integers(1, 3)))
+        spec = ActionFlows(inputs, ("u",), RunnableSpec(kind, setting), draw(st.integers(1, 3)))
         actions.append(ActionSpec(name, stage=spec, retry=RetryPolicy(draw(st.integers(1, 2)))))
     return tuple(actions)
 
@@ -46,8 +46,8 @@ def graphs(draw: st.DrawFn) -> tuple[ActionSpec, ...]:
 class World:
     """Runs of stages: what each has made, and what each consumer has read of it."""
 
-    def __init__(self, actions: tuple[ActionSpec, ...]) -> None:
-        self.tester = EngineTester(DataflowSpec("flow", (), actions))
+    def __init__(self, actions: tuple[ActionSpec, ...], places: int | None) -> None:
+        self.tester = EngineTester(DataflowSpec("flow", (), actions, places=places))
         self.made: dict[str, list[str]] = defaultdict(list)
         self.read: dict[tuple[str, str], list[str]] = defaultdict(list)
 
@@ -104,9 +104,9 @@ happenings = st.lists(
 
 
 @settings(max_examples=150)
-@given(graphs(), happenings)
-def test_each_increment_is_read_once_and_in_order_and_nobody_is_stuck(actions, happens):
-    world = World(actions)
+@given(graphs(), st.sampled_from([None, 1, 2]), happenings)
+def test_each_increment_is_read_once_and_in_order_and_nobody_is_stuck(actions, places, happens):
+    world = World(actions, places)
     world.tester.request("a")
     for what, which in happens:
         active = [name for name, run in world.runs().items() if run.retry_at is None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine import (
+    ActionFlows,
     ActionSpec,
     DataflowSpec,
     Engine,
@@ -10,16 +11,15 @@ from headgate.engine import (
     FlowId,
     Produced,
     SavedEngine,
-    StageSpec,
 )
 
 FLOW = DataflowSpec(
     "flow",
     (),
     (
-        ActionSpec("a", stage=StageSpec(outputs=("u", "v"))),  # `v` is read by nobody: no hold
+        ActionSpec("a", stage=ActionFlows(outputs=("u", "v"))),  # `v` is read by nobody: no hold
         ActionSpec("idle"),
-        ActionSpec("b", after=("idle",), stage=StageSpec({"x": FlowId("a", "u")})),
+        ActionSpec("b", after=("idle",), stage=ActionFlows({"x": FlowId("a", "u")})),
     ),
 )
 EVERYTHING = 1_000_000

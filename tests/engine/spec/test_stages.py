@@ -16,13 +16,13 @@ from headgate.engine.spec.dataflow import (
     looped_flows,
 )
 from headgate.engine.spec.order import circles
-from headgate.engine.spec.stages import FlowId, StageSpec
+from headgate.engine.spec.stages import ActionFlows, FlowId
 
 
 def stage(name: str, *fed_by: str, after: tuple[str, ...] = (), **changes) -> ActionSpec:
     """A stage with the output ``out`` that reads the output of others, under their names."""
     inputs = {one: FlowId(one, "out") for one in fed_by}
-    return ActionSpec(name, after=after, stage=StageSpec(inputs, ("out",)), **changes)
+    return ActionSpec(name, after=after, stage=ActionFlows(inputs, ("out",)), **changes)
 
 
 def check(*actions: ActionSpec) -> None:
@@ -32,15 +32,15 @@ def check(*actions: ActionSpec) -> None:
 WRONG = [
     ((stage("a", "x"),), "action 'a', flow 'x': 'x' is no action"),
     (
-        (stage("a"), ActionSpec("b", stage=StageSpec({"f": FlowId("a", "in")}))),
+        (stage("a"), ActionSpec("b", stage=ActionFlows({"f": FlowId("a", "in")}))),
         "'a' has no output 'in', but out",
     ),
     (
-        (ActionSpec("a"), ActionSpec("b", stage=StageSpec({"f": FlowId("a", "out")}))),
+        (ActionSpec("a"), ActionSpec("b", stage=ActionFlows({"f": FlowId("a", "out")}))),
         "'a' has no output 'out', but none",
     ),
-    ((ActionSpec("a", stage=StageSpec({}, ("u", "u"))),), "output flow 'u' is declared twice"),
-    ((ActionSpec("a", stage=StageSpec({}, ("u",), backlog=0)),), "holds its producers for ever"),
+    ((ActionSpec("a", stage=ActionFlows({}, ("u", "u"))),), "output flow 'u' is declared twice"),
+    ((ActionSpec("a", stage=ActionFlows({}, ("u",), backlog=0)),), "holds its producers for ever"),
     ((stage("a", role=ActionRole.INPUT),), "is an input, never launched: drop its flows"),
     (
         (stage("a", after=("b",)), stage("b", "a")),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.engine.connectors.connector import FlowView, Take
 from headgate.engine.protocol.increments import FramingKey
 from headgate.engine.spec.dataflow import SpecificationError
-from headgate.engine.spec.stages import FlowId, RunnableSpec, StageSpec
+from headgate.engine.spec.stages import ActionFlows, FlowId, RunnableSpec
 from headgate.engine.triggers.runnables.runnable import Runnable, Waits
 from headgate.engine.triggers.runnables.table import make_runnable
 
@@ -28,7 +28,7 @@ def runnable(
     looped: tuple[str, ...] = (),
 ) -> Runnable:
     inputs = {name: FlowId("source", name) for name in flows}
-    return make_runnable("stage", StageSpec(inputs, runnable=RunnableSpec(kind, setting)), looped)
+    return make_runnable("stage", ActionFlows(inputs, runnable=RunnableSpec(kind, setting)), looped)
 
 
 def reads(answer: Take | Waits) -> tuple[str, ...]:

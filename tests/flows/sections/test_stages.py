@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headgate.engine import DEFAULT_BACKLOG, FlowId, OnChange, RunnableSpec, StageSpec
+from headgate.engine import DEFAULT_BACKLOG, ActionFlows, FlowId, OnChange, RunnableSpec
 from headgate.flows import (
     ConnectLauncher,
     Dataflow,
@@ -32,7 +32,7 @@ def flow(*, a: str = "out: x", b: str = "in: {x: a.x}", more: str = "", top: str
     )
 
 
-def stage(text: str, action: str) -> StageSpec | None:
+def stage(text: str, action: str) -> ActionFlows | None:
     dataflow = parse_dataflow(text, "f.yaml")
     return next(one.stage for one in dataflow.spec.actions if one.name == action)
 
@@ -42,8 +42,8 @@ def parsed(text: str) -> Dataflow:
 
 
 def test_a_stage_has_flows() -> None:
-    assert stage(flow(), "a") == StageSpec({}, ("x",), RunnableSpec(), DEFAULT_BACKLOG)
-    assert stage(flow(), "b") == StageSpec({"x": FlowId("a", "x")})
+    assert stage(flow(), "a") == ActionFlows({}, ("x",), RunnableSpec(), DEFAULT_BACKLOG)
+    assert stage(flow(), "b") == ActionFlows({"x": FlowId("a", "x")})
 
 
 def test_a_step_is_no_stage() -> None:
@@ -54,6 +54,18 @@ def test_a_stage_is_run_by_what_runs_steps() -> None:
     assert parsed(flow()).launchers["b"] == SessionLauncher("m:b")
     text = flow(b="in: {x: a.x}, launcher: connect")
     assert parsed(text).launchers["b"] == ConnectLauncher("m:b")
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (flow(top="concurrency: 3"), 1),
+        (flow(b="in: {x: a.x}, launcher: connect", top="concurrency: 3"), 3),
+        ("name: n\ncontainers: {c: t}\nactions: {a: {step: 'm:f', reads: c}}", None),
+    ],
+)
+def test_stages_have_the_places_of_their_launchers(text: str, places: int | None) -> None:
+    assert parsed(text).spec.places == places
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from headgate.engine.checkpoint.changelog import (
 from headgate.engine.checkpoint.log_reader import SnapshotError
 from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
 from headgate.engine.connectors.connector import Connector, FlowView, Take
+from headgate.engine.connectors.rebuilding import Unrebuildable
 from headgate.engine.core.engine import Engine
 from headgate.engine.core.explain import (
     ActionExplanation,
@@ -49,14 +50,17 @@ from headgate.engine.protocol.instructions import (
     RecordDecision,
     ScanContainer,
 )
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
+    CompactionRequested,
     Consulted,
     ContainerScanned,
     ObserverLost,
     PartitionReset,
     Paused,
+    RebuildRequested,
     ReconciliationDue,
     RecordArrived,
     Released,
@@ -136,13 +140,14 @@ from headgate.engine.spec.references import (
 )
 from headgate.engine.spec.stages import (
     DEFAULT_BACKLOG,
+    ActionFlows,
     FlowId,
     OnChange,
     RunnableSpec,
-    StageSpec,
 )
 from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
 from headgate.engine.testing.tester import EngineTester, launched
+from headgate.engine.triggers.bounds.measures import seconds_words
 from headgate.engine.triggers.bounds.policy import BOUNDS
 from headgate.engine.triggers.bounds.questions import (
     ChangedValues,
@@ -196,6 +201,7 @@ __all__ = [
     "SOUGHT_SEQUENCE",
     "SOUGHT_VALUE",
     "ActionExplanation",
+    "ActionFlows",
     "ActionRole",
     "ActionSpec",
     "ActiveExplanation",
@@ -220,6 +226,7 @@ __all__ = [
     "ClockMoved",
     "Codec",
     "CodecName",
+    "CompactionRequested",
     "Condition",
     "ConditionError",
     "ConditionResult",
@@ -287,6 +294,7 @@ __all__ = [
     "Produced",
     "Quarantine",
     "ReadCells",
+    "RebuildRequested",
     "ReconciliationDue",
     "RecordArrived",
     "RecordDecision",
@@ -305,6 +313,7 @@ __all__ = [
     "RunFinished",
     "RunFirst",
     "RunNow",
+    "RunPurpose",
     "RunRehearsed",
     "RunRequested",
     "RunStarted",
@@ -319,7 +328,6 @@ __all__ = [
     "SnapshotError",
     "SpecificationChanged",
     "SpecificationError",
-    "StageSpec",
     "Stimulus",
     "Storage",
     "Take",
@@ -328,6 +336,7 @@ __all__ = [
     "Trigger",
     "TriggerPolicy",
     "TriggerResult",
+    "Unrebuildable",
     "UpdatesExplanation",
     "UserMetric",
     "ValueBound",
@@ -364,6 +373,7 @@ __all__ = [
     "parse_condition",
     "policies_of",
     "rounded_totals",
+    "seconds_words",
     "signed_total",
     "with_triggers",
     "write_condition",

@@ -42,7 +42,7 @@ from headgate.flows.grammar.tree import (
 )
 from headgate.flows.grammar.values import NAME
 from headgate.flows.keys import DATAFLOW
-from headgate.flows.launchers import Launcher
+from headgate.flows.launchers import Launcher, SessionLauncher
 from headgate.flows.sections.actions import ActionReader, Declared
 from headgate.flows.sections.adjustment import read_adjustment
 from headgate.flows.sections.bounds import check_codec, overridden
@@ -109,6 +109,14 @@ def _built(
         return None
     declared = Declared(_names(tree, "containers"), _names(tree, "actions"), _flows(tree))
     return _Builder(fitting, declared, findings).dataflow(text, file, profile)
+
+
+def _places(spec: DataflowSpec, launchers: dict[str, Launcher], concurrency: int) -> int | None:
+    """Return how many runs can be under way, as far as its stages are to wait for their turn."""
+    if all(action.stage is None for action in spec.actions):
+        return None
+    in_session = all(isinstance(one, SessionLauncher) for one in launchers.values())
+    return 1 if in_session else concurrency
 
 
 def _names(tree: Tree | None, key: str) -> frozenset[str]:
@@ -183,10 +191,12 @@ class _Builder:
             check_stages(spec, self._action_trees, self._findings)
         if isinstance(bounded, Mapping) and not self._findings.failed:
             check_learned(spec, bounded, self._findings)
+        launchers = dict(self._launchers())
+        concurrency = self._number("concurrency", DEFAULT_CONCURRENCY)
         return Dataflow(
-            spec,
+            msgspec.structs.replace(spec, places=_places(spec, launchers, concurrency)),
             self._waves(),
-            dict(self._launchers()),
+            launchers,
             dict(spark_settings(self._tree.get("spark"))),
             text,
             file,
@@ -196,7 +206,7 @@ class _Builder:
             self._oozie(),
             mode,
             scans,
-            concurrency=self._number("concurrency", DEFAULT_CONCURRENCY),
+            concurrency=concurrency,
             priority=self._number("priority", 0),
             python_path=self._python_path(),
             on_undecodable=dict(self._undecodable()),

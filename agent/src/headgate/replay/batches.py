@@ -1,4 +1,4 @@
-"""Update batches as a replay has them: parts of recorded ones, and those that it makes itself."""
+"""What a replay makes: update batches, parts of recorded ones, and increments of stages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from headgate.engine import ActionFlows, Produced
 from headgate.events import VERSION, RequestPart, UpdateBatch, UpdateKind
 from headgate.replay.tables import UNKNOWN, Cell, Value
 
@@ -60,3 +61,12 @@ def only(batch: UpdateBatch, kept: Iterable[bool]) -> UpdateBatch:
         timestamps=tuple(batch.timestamps[i] for i in cells),
         values=tuple(batch.values[i] for i in cells),
     )
+
+
+def imagined_increments(stage: ActionFlows, run: str) -> tuple[Produced, ...]:
+    """Return an increment for each output flow of a stage, as a run of it would make them.
+
+    What is in them nobody has computed, and so their rows are not counted; with a framing of its
+    own a stage may have made several, or none.
+    """
+    return tuple(Produced(flow, f"{run}#{flow}", None, 0) for flow in stage.outputs)

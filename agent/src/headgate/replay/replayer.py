@@ -53,7 +53,7 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.learning import LEARNED, POLICIES, Train, decode_question, learned_actions
-from headgate.replay.batches import only, written
+from headgate.replay.batches import imagined_increments, only, written
 from headgate.replay.models import RecordedModels
 from headgate.replay.outcome import OutputReplay, Replayed, ReplayedRun, StepReplay, WantedModel
 from headgate.replay.outputs import OutputError, RecordedOutput
@@ -417,7 +417,9 @@ class Replayer:
         if active.recorded is not None:
             self._publish_held(active.launch)
         launch = active.launch
-        self._handle(RunFinished(self._now, action, launch.run, launch.attempt))
+        stage = self._engine.actions[action].spec.stage
+        made = () if stage is None else imagined_increments(stage, launch.run)
+        self._handle(RunFinished(self._now, action, launch.run, launch.attempt, "", made))
 
     def _publish_held(self, launch: Launch) -> None:
         """Write what the action's recorded runs have written since the last replayed one."""

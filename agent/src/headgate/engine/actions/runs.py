@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headgate.engine.protocol.increments import FlowTaken
 from headgate.engine.protocol.instructions import Cause
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.events import Cut
 
 
@@ -33,6 +34,8 @@ class RunEvent(StrEnum):
     """The service came back and does not know what became of the attempt."""
     RETRY_DUE = "retry-due"
     GIVEN_UP = "given-up"
+    WITHDRAWN = "withdrawn"
+    """It is not tried again, and nothing is to blame for that: another run takes its place."""
     RELEASED = "released"
 
 
@@ -50,6 +53,7 @@ TRANSITIONS: dict[tuple[RunState, RunEvent], RunState] = {
     (RunState.BACKOFF, RunEvent.FINISHED): RunState.IDLE,
     (RunState.BACKOFF, RunEvent.RETRY_DUE): RunState.LAUNCHED,
     (RunState.BACKOFF, RunEvent.GIVEN_UP): RunState.QUARANTINED,
+    (RunState.BACKOFF, RunEvent.WITHDRAWN): RunState.IDLE,
     (RunState.QUARANTINED, RunEvent.RELEASED): RunState.IDLE,
 }
 """Every pair that is not here makes no sense and is refused."""
@@ -77,6 +81,7 @@ class ActiveRun(Struct):
     taken: dict[str, FlowTaken] = {}
     """By input flow of a stage, the increments that it has taken."""
     remembered_before: dict[str, int] = {}
+    purpose: RunPurpose = RunPurpose.ADVANCE
 
 
 class PastRun(Struct, frozen=True):

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from headgate.engine.connectors.connector import Connector, FlowView, Take
 from headgate.engine.protocol.increments import FlowTaken, Increment, Produced
-from headgate.engine.spec.stages import RunnableSpec, StageSpec
+from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.spec.stages import ActionFlows, RunnableSpec
 
 
 class StageState(Struct, frozen=True):
@@ -19,14 +20,16 @@ class StageState(Struct, frozen=True):
     remembered: dict[str, int]
     runnable: RunnableSpec
     held_since: float | None = None
+    wanted: RunPurpose = RunPurpose.ADVANCE
+    awaited: tuple[str, ...] = ()
 
 
 class Stage:
     """The flows of an action."""
 
-    __slots__ = ("connectors", "held_since", "made", "remembered", "spec")
+    __slots__ = ("awaited", "connectors", "held_since", "made", "remembered", "spec", "wanted")
 
-    def __init__(self, spec: StageSpec) -> None:
+    def __init__(self, spec: ActionFlows) -> None:
         self.spec = spec
         self.connectors = {name: Connector(source) for name, source in spec.inputs.items()}
         """By input flow, what waits."""
@@ -36,6 +39,10 @@ class Stage:
         """What its policy remembers from run to run."""
         self.held_since: float | None = None
         """When it was found to be due and held, in Unix seconds."""
+        self.wanted = RunPurpose.ADVANCE
+        """What its next run is for."""
+        self.awaited: frozenset[str] = frozenset()
+        """Input flows whose makers are rebuilt before it: nothing else of them is read any more."""
 
     def views(self) -> dict[str, FlowView]:
         """Return what waits on each input flow."""
@@ -50,6 +57,26 @@ class Stage:
             )
         self.remembered = dict(take.state)
         return taken
+
+    def rebuild(self, awaited: Iterable[str]) -> None:
+        """Have the next run begin with nothing, once all of these flows have come anew."""
+        self.wanted = RunPurpose.REBUILD
+        self.awaited = frozenset(awaited)
+        for name in self.awaited:
+            self.connectors[name] = Connector(self.connectors[name].source)
+
+    def everything(self) -> Take:
+        """Return what a run takes that begins with nothing: of each flow all that there is."""
+        waiting = tuple(name for name, view in self.views().items() if view.waiting)
+        return Take(waiting, waiting)
+
+    def deliver(self, name: str, increments: Iterable[Increment], purpose: RunPurpose) -> None:
+        """Queue what a run has made; nothing where another run will make all of it anew."""
+        if name not in self.awaited:
+            self.connectors[name] = self.connectors[name].enqueue(increments)
+        elif purpose is RunPurpose.REBUILD:
+            self.connectors[name] = Connector(self.connectors[name].source).enqueue(increments)
+            self.awaited -= {name}
 
     def restore(self, taken: Mapping[str, FlowTaken], remembered: Mapping[str, int]) -> None:
         """Put back what a run took that has come to nothing, and what was remembered before."""
@@ -80,14 +107,23 @@ class Stage:
             dict(self.remembered),
             self.spec.runnable,
             self.held_since,
+            self.wanted,
+            tuple(sorted(self.awaited)),
         )
 
     def load(self, saved: StageState) -> None:
         """Go on from what was saved, as far as flows and runnable are still the same."""
-        for name, connector in saved.connectors.items():
+        known = saved.connectors
+        for name, connector in known.items():
             if name in self.connectors and self.connectors[name].source == connector.source:
                 self.connectors[name] = connector
         self.made |= {name: made for name, made in saved.made.items() if name in self.made}
         if saved.runnable == self.spec.runnable:
             self.remembered = saved.remembered
         self.held_since = saved.held_since
+        self.wanted = saved.wanted
+        self.awaited = frozenset(
+            name
+            for name in saved.awaited
+            if name in self.connectors and self.connectors[name].source == known[name].source
+        )

@@ -10,7 +10,8 @@ from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
 from headgate.engine.connectors.connector import Connector
-from headgate.engine.connectors.garbage import needed, unneeded
+from headgate.engine.connectors.garbage import needed
+from headgate.engine.connectors.rebuilding import Unrebuildable, rebuilt_together
 from headgate.engine.connectors.turns import (
     Hold,
     OutputFlow,
@@ -26,6 +27,7 @@ from headgate.engine.spec.dataflow import DataflowSpec, check_specification
 from headgate.engine.spec.stages import FlowId
 from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
+from headgate.engine.triggers.runnables.runnable import listed
 from headgate.engine.tuning.resources import Machines
 from headgate.events import GONE, Cut
 
@@ -94,6 +96,8 @@ class EngineState:
         standing = self._standing(action)
         if standing is not None:
             return standing
+        if action.stage is not None and action.stage.wanted.maintains:
+            return None  # it makes no increments
         hold = self.hold(action)
         return None if hold is None else f"it is held: {hold.words}"
 
@@ -106,11 +110,25 @@ class EngineState:
         awaited = self.graph.awaited(action)
         if awaited:
             return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
+        if action.stage is not None and action.stage.awaited:
+            makers = {action.stage.spec.inputs[flow].action for flow in action.stage.awaited}
+            return f"its state is made anew after that of {listed(tuple(sorted(makers)))}"
         if self.paused:
             return "the dataflow is paused"
+        if action.stage is not None and not self.has_place:
+            return "others run, and no place is free"
         if action.asking:
             return ASKING
         return READING if action.reading else None
+
+    @property
+    def has_place(self) -> bool:
+        """Whether a stage can run beside those runs that are under way."""
+        places = self.spec.places
+        if places is None:
+            return True
+        runs = (action.run for action in self.actions.values())
+        return sum(run is not None and run.retry_at is None for run in runs) < places
 
     def hold(self, action: Action) -> Hold | None:
         """Return which readers of its flows hold a stage; None where none do.
@@ -172,12 +190,6 @@ class EngineState:
             (part for part in self._taken() if made_by in {None, part.source.action}),
         )
 
-    def unneeded_increments(self, action: Action) -> tuple[str, ...]:
-        """Return the names of those that its last run removed and nobody may read any more."""
-        taken = () if action.last is None else action.last.taken.values()
-        removed = (increment for part in taken for increment in part.removed)
-        return unneeded(removed, self._connectors(), self._taken())
-
     def _connectors(self) -> Iterable[Connector]:
         for action in self.actions.values():
             if action.stage is not None:
@@ -187,6 +199,17 @@ class EngineState:
         for action in self.actions.values():
             if action.run is not None:
                 yield from action.run.taken.values()
+
+    def rebuilt_together(self, action: str, *, with_sources: bool) -> tuple[str, ...]:
+        """Return the stages that are rebuilt with one, itself included, makers first.
+
+        Raises:
+            Unrebuildable: it is no stage, or its inputs do not come anew.
+        """
+        flows = {name: a.stage.spec for name, a in self.actions.items() if a.stage is not None}
+        if action not in flows:
+            raise Unrebuildable(f"{action!r} is no stage and has no state")
+        return rebuilt_together(action, flows, with_sources=with_sources)
 
     def parked(self, action: Action) -> str | None:
         """Return what a run waits for that somebody asked for; None where no such run waits."""

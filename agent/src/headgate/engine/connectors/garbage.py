@@ -1,11 +1,11 @@
-"""Increments that nobody needs any more: a flow is stored once for all its consumers."""
+"""Increments that somebody still needs: a flow is stored once for all its consumers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from headgate.engine.connectors.connector import Connector
-from headgate.engine.protocol.increments import FlowTaken, Increment
+from headgate.engine.protocol.increments import FlowTaken
 
 
 def needed(connectors: Iterable[Connector], taken: Iterable[FlowTaken]) -> frozenset[str]:
@@ -13,11 +13,3 @@ def needed(connectors: Iterable[Connector], taken: Iterable[FlowTaken]) -> froze
     waiting = {one.name for connector in connectors for one in connector.waiting}
     held = {one.name for part in taken for one in (*part.read, *part.removed)}
     return frozenset(waiting | held)
-
-
-def unneeded(
-    removed: Iterable[Increment], connectors: Iterable[Connector], taken: Iterable[FlowTaken]
-) -> tuple[str, ...]:
-    """Return the names of those among removed increments that nobody else needs."""
-    kept = needed(connectors, taken)
-    return tuple(one.name for one in removed if one.name not in kept)

@@ -32,11 +32,13 @@ from headgate.engine.protocol.instructions import Instruction
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
+    CompactionRequested,
     Consulted,
     ContainerScanned,
     ObserverLost,
     PartitionReset,
     Paused,
+    RebuildRequested,
     ReconciliationDue,
     RecordArrived,
     Released,
@@ -130,6 +132,8 @@ class Engine:
             RunRequested: asked.run,
             RetryRequested: asked.retry,
             Released: asked.release,
+            RebuildRequested: asked.rebuild,
+            CompactionRequested: asked.compact,
             Restarted: asked.restart,
             ResourcesSampled: self._sampled,
             ReconciliationDue: answers.reconcile,
@@ -257,6 +261,10 @@ class Engine:
         """
         return self._evaluator.take_idle_evaluations()
 
+    def obstacle(self, name: str) -> str | None:
+        """Return what keeps an action from being evaluated now; None where nothing does."""
+        return self.state.obstacle(self.actions[name])
+
     def parked(self, name: str) -> str | None:
         """Return what a run waits for that somebody asked for; None where no such run waits."""
         return self.state.parked(self.actions[name])
@@ -275,9 +283,13 @@ class Engine:
         """
         return self.state.needed_increments(made_by)
 
-    def unneeded_increments(self, action: str) -> tuple[str, ...]:
-        """Return the names of those that an action's last run removed and nobody needs any more."""
-        return self.state.unneeded_increments(self.actions[action])
+    def rebuilt_together(self, action: str, *, with_sources: bool) -> tuple[str, ...]:
+        """Return the stages that are rebuilt where one is asked to be, makers first.
+
+        Raises:
+            Unrebuildable: it is no stage, or its inputs do not come anew.
+        """
+        return self.state.rebuilt_together(action, with_sources=with_sources)
 
     def explain(self, now: float) -> Explanation:
         """Return, for each action, why it last ran and what is missing for it to run again."""

@@ -15,6 +15,7 @@ from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import Consulted
 from headgate.engine.spec.conditions import (
     ConditionResult,
@@ -28,6 +29,8 @@ from headgate.events import ContainerId
 
 AT_WRITE = "write"
 ASKED = "request"
+MAINTENANCE = "maintenance"
+"""Of the state of a stage: what else made the engine look waits for its end."""
 _ASKED = TriggerResult(reached=True, words="somebody asked for it")
 
 
@@ -69,10 +72,20 @@ class Evaluator:
     def take_up(
         self, actions: Iterable[Action], *, read: bool = False, unanswered: bool = False
     ) -> None:
-        """Evaluate what could not be evaluated before."""
+        """Evaluate what could not be evaluated before; stages in turn, after the stimulus."""
         for action in actions:
-            if action.missed is not None:
+            if action.missed is None:
+                continue
+            if action.stage is not None and not read and not unanswered:
+                self.wake(action, action.missed)
+            else:
                 self.consider(action, action.missed, read=read, unanswered=unanswered)
+
+    def place_freed(self) -> None:
+        """Have the stages evaluated that may have waited for a place."""
+        if self._state.spec.places is not None:
+            stages = (a for a in self._state.actions.values() if a.stage is not None)
+            self.take_up(stages)
 
     def consider(
         self, action: Action, moment: str, *, read: bool = False, unanswered: bool = False
@@ -98,6 +111,16 @@ class Evaluator:
             if action.policy.blocking and action.run is not None:
                 action.found = action.policy.holding(ActionInputs(action, self._state.now))
             self._wake_circle(action)
+            return
+        stage = action.stage
+        if stage is not None and stage.wanted.maintains:
+            if moment != MAINTENANCE:
+                action.missed = action.missed or moment
+            elif action.missed == MAINTENANCE:
+                action.missed = None
+            asked = stage.wanted is RunPurpose.COMPACT
+            words = f"{'somebody' if asked else 'its last run'} asked for fewer files of its state"
+            self._launching.maintain(action, stage, Cause(MAINTENANCE, words))
             return
         action.missed = None
         now = self._state.now
@@ -135,7 +158,10 @@ class Evaluator:
             self._skip(action, moment, verdict.result)
 
     def _launch(self, action: Action, verdict: RunNow, cause: Cause) -> None:
-        self._launching.launch(action, cause, verdict.mark, verdict.take)
+        stage, take = action.stage, verdict.take
+        if stage is not None and stage.wanted is RunPurpose.REBUILD:
+            take = stage.everything()
+        self._launching.launch(action, cause, verdict.mark, take)
         self.wake_producers(action)
 
     # -- flows
@@ -246,7 +272,11 @@ class Evaluator:
                 action.ended.add(name)
                 followers[action.name] = None
         for action in graph.in_order(followers):
-            if action.moments.action_end:
+            if not action.moments.action_end:
+                continue
+            if action.stage is not None:
+                self.wake(action, moment)
+            else:
                 self.consider(action, moment)
 
     def first_run(self, action: Action) -> None:

@@ -276,6 +276,8 @@ def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
     hold = state.hold(action)
     if hold is not None:
         return f"is held: {hold.words}"
+    if result.reached and action.stage is not None and not state.has_place:
+        return "waits for its turn: others run, and no place is free"
     if result.reached:
         return f"comes {_moments(action)}"
     return f"needs {missing(result)}"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from headgate.engine.actions.action import Action, ImpossibleTransition
 from headgate.engine.actions.runs import ActiveRun, RunEvent
+from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
 from headgate.engine.connectors.connector import Take
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
+from headgate.engine.protocol.purpose import RunPurpose
+from headgate.events import Cut
 
 _NOTHING = Take()
 
@@ -32,15 +35,38 @@ class Launching:
 
         Of a stage's flows it takes what its policy says.
         """
+        fixed = None if mark is None else action.marks[mark].cut
+        run = self._begun(action, cause, self._state.cut if fixed is None else fixed)
+        if action.stage is not None:
+            run.purpose, action.stage.wanted = action.stage.wanted, RunPurpose.ADVANCE
+            run.remembered_before = dict(action.stage.remembered)
+            run.taken = action.stage.take(take)
+            action.stage.held_since = None
+        self._policies.launching(action)
+        action.take(mark if fixed is not None else None)
+        action.since = self._state.now
+        action.requested = False
+        action.shown = ""
+        action.found = ()
+        action.wait_until = None
+        self._clocks.set(action)
+        self._order(action, run)
+
+    def maintain(self, action: Action, stage: Stage, cause: Cause) -> None:
+        """Begin a run that reads nothing: what has come, and what is due, waits for the next."""
+        run = self._begun(action, cause, action.seen)
+        run.purpose, stage.wanted = stage.wanted, RunPurpose.ADVANCE
+        self._order(action, run)
+
+    def _begun(self, action: Action, cause: Cause, cut: Cut) -> ActiveRun:
         action.happen(RunEvent.DECIDED)
         action.number += 1
         state = self._state
-        fixed = None if mark is None else action.marks[mark].cut
         parts = (state.spec.name, state.incarnation, action.name, str(action.number))
-        run = ActiveRun(
+        action.run = ActiveRun(
             run="-".join(filter(None, parts)),
             attempt=1,
-            cut=state.cut if fixed is None else fixed,
+            cut=cut,
             since=action.seen,
             cause=cause,
             launched_at=state.now,
@@ -48,20 +74,7 @@ class Launching:
             ended_before=action.ended,
             previous="" if action.last is None else action.last.result,
         )
-        action.run = run
-        if action.stage is not None:
-            run.remembered_before = dict(action.stage.remembered)
-            run.taken = action.stage.take(take)
-            action.stage.held_since = None
-        self._policies.launching(action)
-        action.take(mark if fixed is not None else None)
-        action.since = state.now
-        action.requested = False
-        action.shown = ""
-        action.found = ()
-        action.wait_until = None
-        self._clocks.set(action)
-        self._order(action, run)
+        return action.run
 
     def retry(self, action: Action, run: ActiveRun) -> None:
         """Order the next attempt of a run, unless the dataflow is paused."""
@@ -91,6 +104,7 @@ class Launching:
                 action.spec.timeout,
                 run.previous,
                 taken=run.taken,
+                purpose=run.purpose,
             )
         )
 

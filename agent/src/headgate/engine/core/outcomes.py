@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent
+from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluator
@@ -11,6 +14,7 @@ from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.engine.spec.stages import FlowId
 from headgate.events import Cut
@@ -71,6 +75,9 @@ class Outcomes:
                 pending.committed += consumed.updates
                 consumed.release()
             cells.columns.tidy()
+        if run.purpose.maintains:
+            self._maintained(action, stimulus)
+            return
         result = run.previous
         if isinstance(stimulus, RunFinished):
             result = stimulus.result or result
@@ -96,6 +103,14 @@ class Outcomes:
         self._evaluator.ended((action.name,), f"end of `{action.name}`")
         self._evaluator.take_up(self._state.ready_followers(action))
         self._evaluator.take_up((action,))
+        self._evaluator.place_freed()
+
+    def _maintained(self, action: Action, stimulus: RunFinished | RunRehearsed) -> None:
+        """Have the next run begin with what a run of maintenance has made of the state."""
+        action.run = None
+        if isinstance(stimulus, RunFinished) and stimulus.result and action.last is not None:
+            action.last = replace(action.last, result=stimulus.result)
+        self._evaluator.take_up((action,))
 
     def _deliver(
         self, action: Action, run: ActiveRun, stimulus: RunFinished | RunRehearsed
@@ -105,13 +120,19 @@ class Outcomes:
         if stage is None:
             return
         if isinstance(stimulus, RunRehearsed):
-            stage.restore(run.taken, run.remembered_before)
+            self._put_back(stage, run)
             return
-        for flow, increments in stage.number(stimulus.produced).items():
+        # What is to be made anew once more is not what its readers wait for.
+        again = stage.wanted is RunPurpose.REBUILD
+        purpose = RunPurpose.ADVANCE if again else run.purpose
+        numbered = stage.number(stimulus.produced)
+        # Of a flow of which a rebuilt stage has made nothing, too, nothing else is to come.
+        flows = stage.spec.outputs if purpose is RunPurpose.REBUILD else numbered
+        for flow in flows:
+            increments = numbered.get(flow, [])
             for reader, name in self._state.graph.readers.get(FlowId(action.name, flow), ()):
                 if reader.stage is not None:
-                    connector = reader.stage.connectors[name]
-                    reader.stage.connectors[name] = connector.enqueue(increments)
+                    reader.stage.deliver(name, increments, purpose)
                     self._evaluator.wake(reader, f"increment of `{flow}` by `{action.name}`")
                     self._evaluator.wake_producers(reader)
         unknown = dict.fromkeys(o.flow for o in stimulus.produced if o.flow not in stage.made)
@@ -139,6 +160,11 @@ class Outcomes:
         """Count a failure of the attempt: another follows later, or none any more."""
         run.failures += 1
         run.failure = action.failure = reason
+        self._evaluator.place_freed()
+        if action.stage is not None and action.stage.wanted is RunPurpose.REBUILD:
+            self.withdraw(action, run, "its state is to be made anew")
+            self._evaluator.take_up((action,))
+            return
         if run.failures >= action.spec.retry.attempts:
             self._give_up(action, run)
             return
@@ -148,18 +174,42 @@ class Outcomes:
         words = f"attempt {run.attempt} failed: {reason}; the next one in {wait:g} s"
         self._output.decide(DecisionKind.FAILED, words, action)
 
+    def withdraw(self, action: Action, run: ActiveRun, why: str) -> None:
+        """Have no further attempt of a run made, and what it took wait for the one in its place."""
+        action.happen(RunEvent.WITHDRAWN)
+        words = f"not tried again, for {why}; the last failure: {run.failure}"
+        self._output.decide(DecisionKind.FAILED, words, action)
+        self._return(action, run)
+
     def _give_up(self, action: Action, run: ActiveRun) -> None:
+        if run.purpose.maintains:
+            self.withdraw(action, run, "the state is as good as it was")
+            self._evaluator.take_up((action,))
+            return
         action.happen(RunEvent.GIVEN_UP)
         words = f"given up after {run.failures} failures, the last: {run.failure}"
         self._output.decide(DecisionKind.QUARANTINED, words, action)
+        self._return(action, run)
+        self._output.add(Quarantine(action.name, run.run, run.failure))
+
+    def _return(self, action: Action, run: ActiveRun) -> None:
+        """Put back what a run has consumed that comes to nothing."""
+        action.run = None
+        if run.purpose.maintains:
+            return  # it has consumed nothing, and nobody has heard of it
         for cells, pending in action.all_parts():
             consumed = cells.watchers.consumed.pop(action.name, None)
             if consumed is not None:
                 pending.restore(consumed)
         if action.stage is not None:
-            action.stage.restore(run.taken, run.remembered_before)
+            self._put_back(action.stage, run)
         action.since = run.time_before
         action.ended |= run.ended_before
-        action.run = None
         self._policies.failed(action)
-        self._output.add(Quarantine(action.name, run.run, run.failure))
+
+    def _put_back(self, stage: Stage, run: ActiveRun) -> None:
+        if stage.wanted is RunPurpose.REBUILD:
+            return  # all of it comes anew
+        stage.restore(run.taken, run.remembered_before)
+        if run.purpose is RunPurpose.REBUILD:
+            stage.wanted = RunPurpose.REBUILD

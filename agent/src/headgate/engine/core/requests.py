@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from headgate.engine.actions.runs import RunEvent, RunState
 from headgate.engine.actions.state import EngineState
+from headgate.engine.connectors.rebuilding import Unrebuildable
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import ASKED, Evaluator
+from headgate.engine.core.evaluation import ASKED, MAINTENANCE, Evaluator
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
 from headgate.engine.core.outcomes import Outcomes
 from headgate.engine.core.output import Output
 from headgate.engine.protocol.instructions import DecisionKind
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import (
+    CompactionRequested,
     Paused,
+    RebuildRequested,
     Released,
     Restarted,
     Resumed,
@@ -83,6 +87,56 @@ class Requests:
         action.failure = ""
         self._output.decide(DecisionKind.RELEASED, "released from quarantine", action)
         self._evaluator.consider(action, "release")
+
+    def rebuild(self, stimulus: RebuildRequested) -> None:
+        """Have a stage, and all that are rebuilt with it, begin with nothing in their next run.
+
+        A run under way ends first; one that waits for its next attempt is not tried again.
+        """
+        action = self._state.actions.get(stimulus.action)
+        try:
+            names = self._state.rebuilt_together(
+                stimulus.action, with_sources=stimulus.with_sources
+            )
+        except Unrebuildable as error:
+            self._output.refuse(f"it cannot be rebuilt: {error}", action)
+            return
+        found = [self._state.actions[name] for name in names]
+        for one in found:
+            if one.stage is not None:
+                one.stage.rebuild(one.stage.spec.inputs)
+                self._output.decide(DecisionKind.REBUILT, "its state is to be made anew", one)
+            if one.run is not None and one.run.retry_at is not None:
+                self._outcomes.withdraw(one, one.run, "its state is to be made anew")
+            if one.state is RunState.QUARANTINED:
+                one.happen(RunEvent.RELEASED)
+                one.failure = ""
+            one.requested = True
+        for one in found:
+            self._evaluator.consider(one, ASKED)
+
+    def compact(self, stimulus: CompactionRequested) -> None:
+        """Have a run of its own merge the files of a stage's state."""
+        action = self._state.actions.get(stimulus.action)
+        stage = None if action is None else action.stage
+        if not stimulus.wholly:
+            if action is None or stage is None or stage.wanted is not RunPurpose.ADVANCE:
+                return
+            if action.state is not RunState.QUARANTINED:
+                stage.wanted = RunPurpose.UPKEEP
+                self._evaluator.consider(action, MAINTENANCE)
+            return
+        if action is None or stage is None:
+            self._output.refuse(f"{stimulus.action!r} is no stage and has no state", action)
+        elif action.last is None or not action.last.result:
+            self._output.refuse("it has no state yet", action)
+        elif action.state is RunState.QUARANTINED:
+            self._output.refuse("it is in quarantine: release it, or have it rebuilt", action)
+        elif stage.wanted is RunPurpose.REBUILD:
+            self._output.refuse("its state is made anew anyway", action)
+        else:
+            stage.wanted = RunPurpose.COMPACT
+            self._evaluator.consider(action, MAINTENANCE)
 
     def pause(self, _stimulus: Paused) -> None:
         """Launch nothing from here on."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headgate.engine.protocol.adjustments import Adjustment
 from headgate.engine.protocol.increments import FlowTaken
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.spec.conditions import ConditionResult
 from headgate.events import ContainerId, Cut
 
@@ -25,9 +26,8 @@ class Launch(Struct, frozen=True, tag="launch"):
     """Run the action on what its ``cut`` holds; ``since`` is the cut of its last committed run.
 
     ``previous`` is the result of the last committed run that had one. A further attempt has the
-    same run, cut, since, cause and previous. The service saves a snapshot first.
-    A further attempt has the same run, cut, since, cause and increments. The service saves a
-    snapshot first.
+    same run, cut, since, cause, previous, increments and purpose. The service saves a snapshot
+    first.
     """
 
     action: str
@@ -40,6 +40,7 @@ class Launch(Struct, frozen=True, tag="launch"):
     previous: str = ""
     taken: dict[str, FlowTaken] = {}
     """By input flow of a stage, the increments that it reads, and those that it removes."""
+    purpose: RunPurpose = RunPurpose.ADVANCE
 
 
 class NotifyAt(Struct, frozen=True, tag="notify-at"):
@@ -103,6 +104,8 @@ class DecisionKind(StrEnum):
     FAILED = "failed"
     QUARANTINED = "quarantined"
     RELEASED = "released"
+    REBUILT = "rebuilt"
+    """Somebody wants the state of a stage made anew."""
     REFUSED = "refused"
     """What was asked for makes no sense now."""
     PAUSED = "paused"

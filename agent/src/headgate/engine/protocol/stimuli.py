@@ -210,6 +210,29 @@ class Released(Struct, frozen=True):
     action: str
 
 
+class RebuildRequested(Struct, frozen=True):
+    """Somebody wants the state of a stage made anew, and those of all whom that concerns.
+
+    With ``with_sources`` also of those that make what it reads.
+    """
+
+    now: float
+    action: str
+    with_sources: bool = False
+
+
+class CompactionRequested(Struct, frozen=True):
+    """Somebody wants the state of a stage written in as few files as it can be.
+
+    Or only what these have come to need, as the stage's own run has said (``wholly`` False): where
+    something else is in the way that is left for another time.
+    """
+
+    now: float
+    action: str
+    wholly: bool = True
+
+
 class Restarted(Struct, frozen=True):
     """The service has come back; the first stimulus of an engine restored from a snapshot."""
 
@@ -280,6 +303,8 @@ Stimulus = (
     | RunRequested
     | RetryRequested
     | Released
+    | RebuildRequested
+    | CompactionRequested
     | Restarted
     | ResourcesSampled
     | ReconciliationDue

@@ -20,7 +20,7 @@ from headgate.engine.spec.metrics.table import Metric, definition_of
 from headgate.engine.spec.metrics.user import UserMetric
 from headgate.engine.spec.order import circles, path_between
 from headgate.engine.spec.references import AdjustmentSpec, adjustment_problems
-from headgate.engine.spec.stages import StageSpec, stage_problems
+from headgate.engine.spec.stages import ActionFlows, stage_problems
 from headgate.events import Container, ContainerId
 
 
@@ -174,7 +174,7 @@ class ActionSpec(Struct, frozen=True):
     timeout: float | None = None
     first_changes: FirstChanges = FirstChanges.SNAPSHOT
     trigger: Trigger | None = None
-    stage: StageSpec | None = None
+    stage: ActionFlows | None = None
 
     @property
     def effective_condition(self) -> Condition | None:
@@ -234,6 +234,11 @@ class DataflowSpec(Struct, frozen=True):
     keeps_keys: bool = False
     """Whether all elements are known, where bounds alone would not need them: a scan of everything
     then finds which are gone, and which are new."""
+    places: int | None = None
+    """Runs that can be under way at a time; any number where None.
+
+    A stage waits for its turn while no place is free (BIPS, section 4.2).
+    """
 
     def tables(self, action: ActionSpec | None = None) -> set[str]:
         """Return the tables of all containers, or of those that an action reads."""

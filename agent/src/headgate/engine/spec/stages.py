@@ -29,10 +29,11 @@ class RunnableSpec(Struct, frozen=True):
     setting: int | dict[str, int] | None = None
 
 
-class StageSpec(Struct, frozen=True):
-    """The flows of an action. ``inputs`` says, by the name that the stage has for it, which flow.
+class ActionFlows(Struct, frozen=True):
+    """The flows of an action, which make it a stage.
 
-    ``backlog`` is in increments: the producer of an input flow is held while so many are unread.
+    ``inputs`` says, by the name that the stage has for it, which flow. ``backlog`` is in
+    increments: the producer of an input flow is held while so many are unread.
     """
 
     inputs: dict[str, FlowId] = {}
@@ -53,7 +54,7 @@ class OnChange(StrEnum):
 
 
 def stage_problems(
-    place: str, stage: StageSpec, outputs: Mapping[str, tuple[str, ...]]
+    place: str, stage: ActionFlows, outputs: Mapping[str, tuple[str, ...]]
 ) -> Iterable[str]:
     """Yield in words what is wrong with a stage; ``outputs`` are those of all actions, by name."""
     for name, source in stage.inputs.items():

@@ -16,6 +16,7 @@ from headgate.engine.cells.elements import Key
 from headgate.engine.cells.pending import Pending, Value, differs, distance, number
 from headgate.engine.cells.sums import RunningSum
 from headgate.engine.core.engine import Engine
+from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.spec.dataflow import ActionRole
 
 
@@ -77,6 +78,21 @@ def check_invariants(engine: Engine) -> None:
 
 def _check_stage(engine: Engine, action: Action, stage: Stage, place: str) -> None:
     taken = {} if action.run is None else action.run.taken
+    _require(
+        holds=not stage.awaited or stage.wanted is RunPurpose.REBUILD,
+        words=f"{place}: {stage.awaited} are awaited, and nothing is made anew",
+    )
+    for name in stage.awaited:
+        maker = engine.actions[stage.connectors[name].source.action]
+        anew = maker.run is not None and maker.run.purpose is RunPurpose.REBUILD
+        _require(
+            holds=anew or (maker.stage is not None and maker.stage.wanted is RunPurpose.REBUILD),
+            words=f"{place}: `{maker.name}` is awaited, which is not made anew",
+        )
+        _require(
+            holds=not stage.connectors[name].waiting,
+            words=f"{place}: what waits on `{name}` is awaited anew",
+        )
     for name, connector in stage.connectors.items():
         waits = f"{place}, flow {name}"
         indexes = [increment.index for increment in connector.waiting]

@@ -22,7 +22,9 @@ from headgate.engine.protocol.instructions import (
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
+    CompactionRequested,
     ContainerScanned,
+    RebuildRequested,
     RecordArrived,
     Released,
     ResourceSample,
@@ -55,6 +57,9 @@ from headgate.events import (
 
 Row = Mapping[bytes, bytes | None]
 """Values by ``family:qualifier``; None deletes the column."""
+
+_MOST_AT_ONCE = 1000
+"""Ticks of one moment, after which an engine is taken for one that asks for them for ever."""
 
 
 class EngineTester:
@@ -230,6 +235,14 @@ class EngineTester:
         """Ask for a run."""
         return self.handle(RunRequested(self.now, action))
 
+    def rebuild(self, action: str, *, with_sources: bool = False) -> list[Instruction]:
+        """Ask for the state of a stage to be made anew."""
+        return self.handle(RebuildRequested(self.now, action, with_sources))
+
+    def compact(self, action: str, *, wholly: bool = True) -> list[Instruction]:
+        """Ask for the state of a stage in fewer files."""
+        return self.handle(CompactionRequested(self.now, action, wholly))
+
     def release(self, action: str) -> list[Instruction]:
         """Let the action out of quarantine."""
         return self.handle(Released(self.now, action))
@@ -238,7 +251,11 @@ class EngineTester:
         """Let time pass; ticks come exactly when the engine asked for them."""
         until = self.now + seconds
         wanted: list[Instruction] = []
+        at_once = 0
         while self.notify_at is not None and self.notify_at <= until:
+            at_once = at_once + 1 if self.notify_at <= self.now else 0
+            if at_once > _MOST_AT_ONCE:
+                raise AssertionError(f"ticks without end at {self.now}")
             self.now = max(self.now, self.notify_at)
             wanted += self.handle(Tick(self.now))
         self.now = until
@@ -252,6 +269,7 @@ class EngineTester:
     def restart(self) -> list[Instruction]:
         """Go on with an engine made from a snapshot."""
         self.engine = Engine(self.spec, self.engine.snapshot(), policies=self._policies)
+        self.notify_at = None  # it was the former engine that asked
         return self.handle(Restarted(self.now))
 
     def launches(self, action: str | None = None) -> list[Launch]:

@@ -7,13 +7,13 @@ from typing import Final
 
 from headgate.engine import (
     DEFAULT_BACKLOG,
+    ActionFlows,
     ActionSpec,
     DataflowSpec,
     FlowId,
     OnChange,
     RunnableSpec,
     SpecificationError,
-    StageSpec,
     make_policy,
 )
 from headgate.flows.grammar import tree as yaml_tree
@@ -27,8 +27,8 @@ STAGE: Final = "stage"
 """The key of an action that makes it a stage."""
 
 LONGEST_OUTPUTS: Final = 400
-"""Characters of a stage's output flows, with what their rows take: a commit names 1,024, of which
-the manifest's name may take some 450."""
+"""Characters of a stage's output flows, with what their rows take: a commit names 8,192, of which
+the manifest's name may take some 450, and the rest is for framing keys."""
 _ROWS_CHARACTERS: Final = 13
 """With each flow: a separator, an equals sign, and rows of 11 digits."""
 
@@ -126,7 +126,7 @@ def read_on_change(tree: yaml_tree.Mapping) -> OnChange:
 
 def read_stage(
     name: str, tree: yaml_tree.Mapping, flows: Mapping[str, Collection[str]], findings: Findings
-) -> StageSpec | None:
+) -> ActionFlows | None:
     """Return the flows of a matched action; None for one that is no stage.
 
     Args:
@@ -138,7 +138,7 @@ def read_stage(
     if STAGE not in tree.entries:
         return None
     backlog = tree.get("backlog")
-    return StageSpec(
+    return ActionFlows(
         dict(_inputs(tree, flows, findings)),
         _outputs(name, tree, findings),
         _runnable(tree.get("runnable")),
@@ -306,7 +306,7 @@ def _warn(
             )
 
 
-def _starts(stage: StageSpec, circle: Collection[str]) -> bool:
+def _starts(stage: ActionFlows, circle: Collection[str]) -> bool:
     """Return whether a stage of a loop can run while nothing has come round."""
     if stage.runnable.kind == "lag":
         return True

@@ -6,27 +6,27 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from headgate.engine.spec.dataflow import SpecificationError
-from headgate.engine.spec.stages import RunnableSpec, StageSpec
+from headgate.engine.spec.stages import ActionFlows, RunnableSpec
 from headgate.engine.triggers.runnables.alignment import Aligned
 from headgate.engine.triggers.runnables.lag import Lag
 from headgate.engine.triggers.runnables.preference import Prefer
 from headgate.engine.triggers.runnables.presence import RunnableAll, RunnableAny
 from headgate.engine.triggers.runnables.runnable import Runnable
 
-Maker = Callable[[StageSpec, Collection[str]], Runnable | str]
+Maker = Callable[[ActionFlows, Collection[str]], Runnable | str]
 """Makes the runnable of a stage, given which of its flows come from a loop; or says what is wrong.
 """
 
 
 def _without_setting(runnable: Callable[[], Runnable]) -> Maker:
-    def make(stage: StageSpec, looped: Collection[str]) -> Runnable | str:  # noqa: ARG001 -- as all
+    def make(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:  # noqa: ARG001 -- as all
         setting = stage.runnable.setting
         return runnable() if setting is None else f"takes no setting, not {setting!r}"
 
     return make
 
 
-def _prefer(stage: StageSpec, looped: Collection[str]) -> Runnable | str:  # noqa: ARG001 -- as all
+def _prefer(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:  # noqa: ARG001 -- as all
     setting = stage.runnable.setting
     if not isinstance(setting, dict) or setting.keys() != stage.inputs.keys():
         names = ", ".join(stage.inputs)
@@ -36,7 +36,7 @@ def _prefer(stage: StageSpec, looped: Collection[str]) -> Runnable | str:  # noq
     return Prefer(setting)
 
 
-def _lag(stage: StageSpec, looped: Collection[str]) -> Runnable | str:
+def _lag(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:
     setting = stage.runnable.setting
     if isinstance(setting, int):
         if not looped:
@@ -60,7 +60,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
 }
 
 
-def make_runnable(place: str, stage: StageSpec, looped: Collection[str] = ()) -> Runnable:
+def make_runnable(place: str, stage: ActionFlows, looped: Collection[str] = ()) -> Runnable:
     """Return the runnable of a stage.
 
     Args:
