@@ -14,6 +14,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from headgate.incremental.epochs.rewriting import rewritten
+from headgate.incremental.epochs.side_by_side import side_by_side
 from headgate.incremental.stages.grouping import (
     GroupKeys,
     group_numbers,
@@ -28,11 +29,12 @@ from headgate.incremental.stages.specification import (
     Outer,
     Route,
     StageSpec,
+    StateFlow,
 )
 from headgate.incremental.stages.translating import translated
-from headgate.incremental.state.keys import key_bytes, key_value
+from headgate.incremental.state.keys import key_bytes, key_values
 from headgate.incremental.state.readers import BucketReader
-from headgate.incremental.state.rows import DELETED, HASH, KEY, ORDER, Match
+from headgate.incremental.state.rows import HASH, KEY, ORDER, Match, state_schema
 
 GROUPS_AT_ONCE: Final = 50_000
 """That one call of a translation is given at most: some tens of megabytes of usual rows."""
@@ -74,9 +76,11 @@ def translate_bucket(
         TranslationFailed: see ``translated``.
         DamagedState: a file of the state is not what it was.
     """
+    work: Iterable[tuple[Increments, pa.Table | None]]
     if reads_all_state(stage, whole):
         assert reader is not None  # noqa: S101 - a stage with a state has one
-        work = _with_all_state(stage, reader, pieces)
+        schema, flows = stored_schema(stage), tuple(stage.inputs)
+        work = side_by_side(schema, reader.everything(), flows, pieces)
     else:
         work = ((part, None) for piece in pieces for part in parted(piece, at_once))
     for increments, stored in work:
@@ -127,61 +131,6 @@ def parted(increments: Increments, at_once: int) -> Iterator[Increments]:
         yield part
 
 
-def _with_all_state(
-    stage: StageSpec, reader: BucketReader, pieces: Iterable[Increments]
-) -> Iterator[tuple[Increments, pa.Table]]:
-    """Yield all of the state, chunk by chunk, each with the increments of hashes up to its last."""
-    waiting = _Waiting(stage, iter(pieces))
-    stored: pa.Table | None = None
-    for batch in reader.everything():
-        more = pa.Table.from_batches([batch])
-        stored = more if stored is None else pa.concat_tables([stored, more])
-        hashes = stored.column(HASH).to_numpy()
-        # The rows of the last hash may go on in the next batch.
-        end = int(np.searchsorted(hashes, hashes[-1])) if len(hashes) else 0
-        if end:
-            yield waiting.up_to(int(hashes[end - 1])), stored.slice(0, end)
-            stored = stored.slice(end)
-    rest = waiting.up_to(None)
-    empty = stored_schema(stage).empty_table() if stored is None else stored
-    yield rest, empty
-
-
-class _Waiting:
-    """Increments that wait for the state of their groups to be read."""
-
-    def __init__(self, stage: StageSpec, pieces: Iterator[Increments]) -> None:
-        self._flows = tuple(stage.inputs)
-        self._pieces = pieces
-        self._rows: dict[str, pa.Table] = {}
-        self._ended = False
-
-    def up_to(self, last: int | None) -> Increments:
-        """Return and forget the rows of hashes up to one; all where it is None."""
-        while not self._ended and (last is None or self._highest() <= last):
-            self._take()
-        found = {}
-        for flow, rows in self._rows.items():
-            hashes = rows.column(HASH).to_numpy()
-            end = len(hashes) if last is None else int(np.searchsorted(hashes, last, "right"))
-            found[flow], self._rows[flow] = rows.slice(0, end), rows.slice(end)
-        return found
-
-    def _highest(self) -> int:
-        found = [rows.column(HASH)[-1].as_py() for rows in self._rows.values() if len(rows)]
-        return max(found, default=np.iinfo(np.int64).min)
-
-    def _take(self) -> None:
-        piece = next(self._pieces, None)
-        if piece is None:
-            self._ended = True
-            return
-        for flow in self._flows:
-            known = self._rows.get(flow)
-            new = piece[flow]
-            self._rows[flow] = new if known is None else pa.concat_tables([known, new])
-
-
 def _translate(
     stage: StageSpec,
     reader: BucketReader | None,
@@ -202,13 +151,23 @@ def _translate(
             before = _found(stage, reader, groups, increments)
         else:
             before = stored.append_column(GROUP, pa.array(group_numbers(stored, groups)))
-        flows[STATE] = before.drop_columns([HASH, KEY, ORDER, DELETED])
+        flows[STATE] = _declared(before, state)
     asked = Groups(_values(stage, groups, increments), flows, everywhere, whole)
     made = translated(stage, groups.keys, asked)
     if state is None or made.state is None or before is None:
         return Piece(None, None, made.outputs, len(groups))
     change = rewritten(stage, state, groups, made.state, before)
     return Piece(change.local, change.remote, made.outputs, len(groups))
+
+
+def _declared(stored: pa.Table, state: StateFlow) -> pa.Table:
+    """Return rows of state with the columns that a stage declares, and the numbers of groups.
+
+    A column that is never null in it may be null where something is deleted, and so is stored.
+    """
+    declared = [*state.columns, stored.schema.field(GROUP)]
+    columns = [stored.column(field.name) for field in declared]
+    return pa.Table.from_arrays(columns, schema=pa.schema(declared))
 
 
 def _grouped(rows: pa.Table, groups: GroupKeys) -> pa.Table:
@@ -258,7 +217,7 @@ def _values(stage: StageSpec, groups: GroupKeys, increments: Increments) -> pa.A
     kinds = {rows.column(routes[flow]).type for flow, rows in came.items()}
     if len(kinds) != 1 or pa.types.is_floating(kind := kinds.pop()):
         # 0.0 and -0.0 are one key, and so are numbers of several types.
-        return pa.array([key_value(key) for key in groups.keys.to_pylist()])
+        return pa.array(key_values(groups.keys))
     # Decoding takes longer than all else that is done with a key, and these are there decoded.
     chunks = [chunk for flow, rows in came.items() for chunk in rows.column(routes[flow]).chunks]
     numbers = np.concatenate([group_numbers(rows, groups) for rows in came.values()])
@@ -266,7 +225,7 @@ def _values(stage: StageSpec, groups: GroupKeys, increments: Increments) -> pa.A
     places[numbers] = np.arange(len(numbers))
     missing = np.flatnonzero(places < 0)
     if len(missing):
-        decoded = [key_value(key) for key in groups.keys.take(pa.array(missing)).to_pylist()]
+        decoded = key_values(groups.keys.take(pa.array(missing)))
         places[missing] = len(numbers) + np.arange(len(missing))
         chunks.append(pa.array(decoded, kind))
     # In one piece: taking from several joins them first.
@@ -282,5 +241,4 @@ def stored_schema(stage: StageSpec) -> pa.Schema:
     if stage.state is None:
         message = f"stage `{stage.name}` has no state"
         raise ValueError(message)
-    places = [(HASH, pa.int64()), (KEY, pa.binary()), (ORDER, pa.binary()), (DELETED, pa.bool_())]
-    return pa.schema([*(pa.field(*place) for place in places), *stage.state.columns])
+    return state_schema(stage.state.columns)
