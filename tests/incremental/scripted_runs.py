@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from headgate.engine import OnChange
+from headgate.engine import OnChange, RunPurpose
 from headgate.events import Cut
 from headgate.incremental import Stage
 from headgate.spark import Increment, Run, StageRequest, decode_result
@@ -17,12 +17,11 @@ from headgate.spark import Increment, Run, StageRequest, decode_result
 class ScriptedRun:
     """One attempt, as a stage sees it."""
 
-    spark = None
-
     def __init__(
         self, flow: ScriptedFlow, action: str, number: int, attempt: int, stage: StageRequest | None
     ) -> None:
         self._flow = flow
+        self.spark = flow.spark
         self.dataflow = "flow"
         self.action = action
         self.id = f"{action}-{number}"
@@ -68,6 +67,8 @@ class ScriptedFlow:
         self.outputs: dict[str, list[dict[str, Any]]] = {}
         """By container, what committed runs have written."""
         self.driver_rows = 50_000
+        self.spark: Any = None
+        """A session, where runs are to have one."""
         self._runs = 0
 
     def request(
@@ -76,9 +77,10 @@ class ScriptedFlow:
         out: Sequence[str] = (),
         needed: Sequence[str] = (),
         on_change: OnChange = OnChange.REFUSE,
+        purpose: RunPurpose = RunPurpose.ADVANCE,
     ) -> StageRequest:
         read = {flow: tuple(names) for flow, names in (reads or {}).items()}
-        return StageRequest(str(self.path), read, tuple(out), tuple(needed), on_change)
+        return StageRequest(str(self.path), read, tuple(out), tuple(needed), on_change, purpose)
 
     def attempt(
         self, action: str, stage: StageRequest | None = None, attempt: int = 1
@@ -89,6 +91,8 @@ class ScriptedFlow:
 
     def commit(self, run: ScriptedRun) -> dict[str, str]:
         """Have an attempt count; return the names of its increments by flow."""
+        if run.stage is not None and run.stage.purpose.maintains and not run.result:
+            return {}  # there was nothing to do
         self.results[run.action] = run.result
         for container, rows in run.written.items():
             self.outputs.setdefault(container, []).extend(rows)

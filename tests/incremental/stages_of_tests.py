@@ -21,6 +21,7 @@ from headgate.incremental import (
 )
 
 COUNT = pa.schema({"n": pa.int64()})
+NEVER_NULL = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 
 
 def _count(key: Any, flows: Any) -> dict[str, list[Adu]]:
@@ -42,7 +43,7 @@ def _count_tables(groups: Groups) -> dict[str, pa.Table]:
     return {STATE: kept, "counts": pa.table({"key": keys, "n": sums.column("n")})}
 
 
-def counter(*, tables: bool = False) -> Stage:
+def counter(*, tables: bool = False, columns: pa.Schema = COUNT) -> Stage:
     """Sums per key; a group whose sum is 0 has no state."""
     return Stage(
         "counter",
@@ -50,7 +51,7 @@ def counter(*, tables: bool = False) -> Stage:
         outputs={"counts": {"key": "string", "n": "int64"}},
         translate=None if tables else _count,
         translate_tables=_count_tables if tables else None,
-        state=StateFlow(COUNT),
+        state=StateFlow(columns),
     )
 
 
@@ -89,7 +90,7 @@ def _pages(key: Any, flows: Any) -> dict[str, list[Adu]]:
     return {STATE: found, "counts": [{"key": repr(key), **row} for row in found]}
 
 
-def pages(outer: Outer) -> Stage:
+def pages(outer: Outer, n: pa.Schema = COUNT) -> Stage:
     """Rows matched one by one, beside one of the group itself."""
     return Stage(
         "pages",
@@ -97,7 +98,7 @@ def pages(outer: Outer) -> Stage:
         outputs={"counts": {"key": "string", "url": "string", "n": "int64"}},
         translate=_pages,
         state=StateFlow(
-            pa.schema({"url": pa.string(), "n": pa.int64()}),
+            pa.schema([pa.field("url", pa.string()), n.field("n")]),
             order_by="url",
             outer=outer,
             match=Match.ROW,

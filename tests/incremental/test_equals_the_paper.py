@@ -12,7 +12,7 @@ from filed_stage import FiledStage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ReferenceStage, bag
-from stages_of_tests import counter, forwarding, history, limited, pages, splitting
+from stages_of_tests import NEVER_NULL, counter, forwarding, history, limited, pages, splitting
 
 from headgate.incremental import Outer, Stage
 
@@ -63,6 +63,16 @@ SHAPES: dict[str, tuple[Callable[[], Stage], dict[str, pa.Schema], dict[str, Any
         )
         for outer in Outer
     },
+    "counter, never null": (
+        partial(counter, columns=NEVER_NULL),
+        {"in": KEYED},
+        {"in": st.tuples(small, small)},
+    ),
+    "pages, never null": (
+        partial(pages, Outer.RIGHT, NEVER_NULL),
+        {"in": pa.schema({"key": pa.string(), "url": pa.string(), "n": pa.int64()})},
+        {"in": st.tuples(st.sampled_from("ab"), st.sampled_from(["u", "v", "w"]), small)},
+    ),
     "splitting": (
         splitting,
         {"in": KEYED, "k": pa.schema({"k": pa.int64()})},

@@ -95,7 +95,7 @@ def test_a_missing_file_is_named(store):
     ref = FileRef("stage/gone", 3, b"")
 
     for read in (store.open, store.verify, lambda one: store.read_bytes(one.name)):
-        with pytest.raises(DamagedState, match=r"stage/gone is missing; rebuild"):
+        with pytest.raises(DamagedState, match=r"stage/gone is missing; have the stage rebuilt: "):
             read(ref)
 
 
@@ -104,7 +104,7 @@ def test_a_truncated_file_is_named_when_it_is_opened(store):
     alter(store, "stage/a", b"01234")
 
     for read in (store.open, store.verify):
-        with pytest.raises(DamagedState, match=r"stage/a has 5 bytes instead of .* 10; rebuild"):
+        with pytest.raises(DamagedState, match=r"stage/a has 5 bytes instead of .* 10; have"):
             read(ref)
 
 

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.incremental.state import UnusableKey, key_bytes, key_column, key_value, keys
+from headgate.incremental.state import (
+    UnusableKey,
+    key_bytes,
+    key_column,
+    key_value,
+    key_values,
+    keys,
+)
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(codec="utf-8"))
@@ -213,3 +220,23 @@ def test_a_key_has_a_column():
 def test_bytes_of_no_key_are_refused(data):
     with pytest.raises(UnusableKey):
         key_value(data)
+
+
+@given(
+    st.lists(VALUES) | st.lists(INTS) | st.lists(TEXTS) | st.lists(st.binary()),
+    st.sampled_from([pa.binary(), pa.large_binary()]),
+    st.integers(0, 2),
+)
+def test_keys_are_read_together_as_one_by_one(values, kind, first):
+    some = [key_bytes(value) for value in values]
+
+    found = key_values(pa.array(some, kind).slice(first))
+
+    assert list(map(type, found)) == [type(key_value(key)) for key in some[first:]]
+    assert all(map(same, found, map(key_value, some[first:])))
+
+
+@pytest.mark.parametrize("data", [b"\x05\xff", b"\x03\x00", b"", b"\x09"])
+def test_bytes_of_no_key_are_refused_among_others(data):
+    with pytest.raises(UnusableKey):
+        key_values(pa.array([data, data], pa.binary()))

@@ -53,7 +53,7 @@ def test_a_manifest_names_all_files_that_it_needs():
 
 
 def test_a_missing_manifest_is_no_empty_state(store):
-    with pytest.raises(DamagedState, match="s/m7 is missing; rebuild"):
+    with pytest.raises(DamagedState, match="s/m7 is missing; have the stage rebuilt: "):
         read_manifest(store, "s/m7")
 
 

@@ -22,12 +22,14 @@ from tests.incremental.state.states import (
 
 from headgate.incremental.state import (
     Bucket,
+    BucketReader,
     FileStore,
     Match,
     Run,
     UnsortedRows,
     sort_rows,
     state_rows,
+    write_batches,
     write_run,
 )
 from headgate.incremental.state.rows import state_schema
@@ -207,3 +209,20 @@ def test_a_run_of_a_folder_is_mapped_and_not_read(tmp_path):
 
     assert batch.num_rows == 50_000
     assert pa.total_allocated_bytes() - before < 100_000
+
+
+def test_rows_of_an_earlier_version_are_rows_of_state(tmp_path):
+    store = FileStore.at(tmp_path)
+    own = [("_hash", pa.int64()), ("_key", pa.binary()), ("_order", pa.binary())]
+    declared = pa.schema(
+        [*own, ("_deleted", pa.bool_()), pa.field("value", pa.int64(), nullable=False)]
+    )
+    rows = [(1, b"a", b"", 1), (2, b"b", b"", 2)]
+    old = [pa.RecordBatch.from_arrays(table(rows).to_batches()[0].columns, schema=declared)]
+    ref = write_batches(store, WRITER.rows_name(), STAGE, declared, old)
+    runs = [Run(store, ref, STAGE), run_of(store, [(2, b"b", b"", None)])]
+
+    assert runs[0].schema == SCHEMA
+    reader = BucketReader(runs, Match.GROUP, schema=SCHEMA)
+    assert seen([reader.find(*asked([(1, b"a"), (2, b"b")])).rows]) == rows[:1]
+    assert seen(reader.everything()) == rows[:1]

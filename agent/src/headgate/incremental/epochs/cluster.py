@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -29,6 +30,7 @@ from headgate.incremental.epochs.shuffling import (
     gathered,
 )
 from headgate.incremental.epochs.writing import reader_of, write_outcome
+from headgate.incremental.stages.errors import TaskFailed, raised_in_task
 from headgate.incremental.stages.routing import routed
 from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
@@ -61,7 +63,7 @@ def translate_by_spark(
         mode: whether the state stays where it is.
 
     Raises:
-        PySparkException: the job failed; its text has what a task raised.
+        TaskFailed: the job failed, in words of what a task raised.
     """
     flows = {name: _columns(frame) for name, frame in increments.items()}
     if stage.is_by_unit:
@@ -118,7 +120,10 @@ def _translated_units(
 
 def _outcomes(told: DataFrame) -> list[BucketOutcome]:
     """Run a job and return what its tasks tell."""
-    column = told.toArrow().column("outcome")
+    try:
+        column = told.toArrow().column("outcome")
+    except PySparkException as error:
+        raise TaskFailed(raised_in_task(str(error))) from error
     return [msgspec.msgpack.decode(data, type=BucketOutcome) for data in column.to_pylist()]
 
 

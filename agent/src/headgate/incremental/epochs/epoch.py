@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from headgate.incremental.epochs.increments import by_bucket
 from headgate.incremental.epochs.outcome import BucketOutcome, EpochOutcome
 from headgate.incremental.epochs.writing import reader_of
 from headgate.incremental.stages.grouping import keys_of
-from headgate.incremental.stages.specification import StageSpec, StateFlow
+from headgate.incremental.stages.specification import STATE, StageSpec, StateFlow
 from headgate.incremental.state.batches import BatchFile
-from headgate.incremental.state.buckets import bucket_numbers
 from headgate.incremental.state.compaction import merge_runs, plan
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import BucketState
@@ -42,14 +42,15 @@ def finished(
         UnwrittenFile: a file could not be written.
     """
     after = list(buckets)
-    outputs: dict[str, tuple[FileRef, ...]] = dict.fromkeys(stage.outputs, ())
+    whole = [flow for flow in stage.outputs if flow not in stage.framing]
+    outputs: dict[str, tuple[FileRef, ...]] = dict.fromkeys(whole, ())
     remote: list[FileRef] = []
     written = groups = 0
     for outcome in outcomes:
         groups += outcome.groups
         remote.extend(outcome.remote)
-        for flow, refs in outcome.outputs.items():
-            outputs[flow] += refs
+        for part, refs in outcome.outputs.items():
+            outputs[part] = outputs.get(part, ()) + refs
         after[outcome.bucket] = _with_runs(after[outcome.bucket], outcome.runs)
         written += sum(ref.length for ref in outcome.runs)
     if stage.state is not None:
@@ -80,10 +81,12 @@ def _added(
     files = [BatchFile(store, ref, stage.name) for ref in remote]
     batches = [batch for file in files for batch in file.batches()]
     rows = sort_rows(pa.Table.from_batches(batches))
-    numbers = bucket_numbers(rows.column(HASH).to_numpy(), [each.bucket for each in buckets])
+    parts = by_bucket({STATE: rows}, [each.bucket for each in buckets])
     found = {}
-    for number in sorted(set(numbers.tolist())):
-        part = rows.filter(pa.array(numbers == number))
+    for number, (_, flows) in enumerate(parts):
+        part = flows[STATE]
+        if not len(part):
+            continue
         if state.match is Match.GROUP:
             reader = reader_of(stage, store, buckets[number])
             assert reader is not None  # noqa: S101 - the stage has a state
@@ -118,7 +121,7 @@ def _compacted(
         taken = state.files if merge.base else state.runs[merge.first : merge.end]
         runs = [Run(store, ref, stage) for ref in taken]
         name = writer.rows_name()
-        ref = merge_runs(store, name, runs, match, drop_tombstones=merge.base)
+        ref = merge_runs(store, name, runs, match, drop_tombstones=merge.base, bucket=state.bucket)
         written += ref.length
         if merge.base:
             return BucketState(state.bucket, ref, ()), written

@@ -134,7 +134,7 @@ class ShuffledState(BucketReader):
         place = [HASH, KEY, ORDER]
         asked = pa.table([hashes, keys, orders], names=place)
         found = self._rows.join(asked, place, join_type="left semi")
-        rows = sort_rows(found.select(self.schema.names))
+        rows = sort_rows(found.select(self.schema.names).cast(self.schema))
         numbers = group_numbers(rows, GroupKeys(hashes, keys))
         return FoundRows(_one(rows), numbers)
 

@@ -20,6 +20,7 @@ class BucketOutcome(Struct, frozen=True):
     remote: tuple[FileRef, ...]
     """Rows of its translation for groups that are not of this epoch, or of other buckets."""
     outputs: Mapping[str, tuple[FileRef, ...]]
+    """By increment: a flow, or with framing a flow and a key (``FramePart``)."""
     groups: int
 
 

@@ -14,7 +14,15 @@ from headgate.incremental.stages.errors import TranslationFailed
 from headgate.incremental.stages.grouping import GroupKeys, group_numbers, starts
 from headgate.incremental.stages.routing import columns_key, keys_by, orders_of, with_keys
 from headgate.incremental.stages.specification import GROUP, StageSpec, StateFlow
-from headgate.incremental.state.rows import DELETED, HASH, KEY, ORDER, Match, sort_rows
+from headgate.incremental.state.rows import (
+    DELETED,
+    HASH,
+    KEY,
+    ORDER,
+    Match,
+    sort_rows,
+    state_schema,
+)
 
 _AT: Final = "_at"
 
@@ -64,7 +72,7 @@ def _with_places(
         local = written.drop_columns([GROUP])
         for name, column in known:
             local = local.append_column(name, column)
-        local = _undeleted(local)
+        local = _as_stored(state, local)
         remote = local.slice(0, 0)
         local = local.append_column(GROUP, pa.array(numbers))
         return local if state.order_by is None else sort_rows(local), remote
@@ -72,15 +80,18 @@ def _with_places(
         keys = columns_key(stage.name, place, state.route_by, written)
     else:
         keys = keys_by(stage.name, place, state.route_by, written)
-    placed = _undeleted(with_keys(written, keys, orders))
+    placed = _as_stored(state, with_keys(written, keys, orders))
     numbers = group_numbers(placed, groups)
     here = numbers >= 0
     local = placed.append_column(GROUP, pa.array(numbers)).filter(pa.array(here))
     return sort_rows(local), sort_rows(placed.filter(pa.array(~here)))
 
 
-def _undeleted(rows: pa.Table) -> pa.Table:
-    return rows.append_column(DELETED, pa.array(np.zeros(len(rows), np.bool_)))
+def _as_stored(state: StateFlow, rows: pa.Table) -> pa.Table:
+    """Return rows that are there as they are stored, where a column may be null that never is."""
+    schema = state_schema(state.columns)
+    rows = rows.append_column(DELETED, pa.array(np.zeros(len(rows), np.bool_)))
+    return rows.select(schema.names).cast(schema)
 
 
 def _by_group(groups: GroupKeys, rows: pa.Table, before: pa.Table) -> pa.Table:

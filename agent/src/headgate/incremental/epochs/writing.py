@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from typing import Final
 
 import pyarrow as pa
 
 from headgate.incremental.epochs.bucket import Piece, stored_schema
 from headgate.incremental.epochs.outcome import BucketOutcome
+from headgate.incremental.stages.errors import StageError
+from headgate.incremental.stages.framing import frames_of
 from headgate.incremental.stages.specification import StageSpec
 from headgate.incremental.state.batches import BatchWriter
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import BucketState
 from headgate.incremental.state.names import Writer
 from headgate.incremental.state.readers import BucketReader
-from headgate.incremental.state.runs import Run
+from headgate.incremental.state.runs import OpenRuns
+from headgate.spark import FramePart
+
+_OPEN: Final = OpenRuns()
+"""Of this process: a session's worker lives for many epochs, and so do Spark's own."""
+_MOST_FRAMES: Final = 300
+"""Of a flow that one bucket may make: each is a file that is open, and named by the commit."""
 
 
 def reader_of(stage: StageSpec, store: FileStore, state: BucketState) -> BucketReader | None:
@@ -26,7 +35,7 @@ def reader_of(stage: StageSpec, store: FileStore, state: BucketState) -> BucketR
     """
     if stage.state is None:
         return None
-    runs = [Run(store, ref, stage.name) for ref in state.files]
+    runs = _OPEN.of(store, stage.name, state.bucket, state.files)
     return BucketReader(runs, stage.state.match, state.bucket, stored_schema(stage))
 
 
@@ -73,12 +82,11 @@ def write_outcome(
 
     Raises:
         UnwrittenFile: a file could not be written; nothing is left of it then.
+        StageError: a flow has rows without a framing key, or of too many.
     """
     groups = 0
     with ExitStack() as stack:
-        outputs = {
-            flow: _File(stack, store, writer, schema) for flow, schema in stage.outputs.items()
-        }
+        outputs: dict[str, _File] = {}
         stored = None if stage.state is None else stored_schema(stage)
         state, remote = (
             None if stored is None else _File(stack, store, writer, stored) for _ in range(2)
@@ -86,7 +94,11 @@ def write_outcome(
         for piece in pieces:
             groups += piece.groups
             for flow, rows in piece.outputs.items():
-                outputs[flow].write(rows)
+                for part, some in _parts(stage, flow, rows):
+                    if part not in outputs:
+                        outputs[part] = _File(stack, store, writer, stage.outputs[flow])
+                    outputs[part].write(some)
+            _check_number(stage, outputs)
             for file, rows in ((state, piece.state), (remote, piece.remote)):
                 if file is not None and rows is not None:
                     file.write(rows)
@@ -94,6 +106,24 @@ def write_outcome(
         bucket,
         () if state is None else state.refs,
         () if remote is None else remote.refs,
-        {flow: file.refs for flow, file in outputs.items()},
+        {part: file.refs for part, file in outputs.items()},
         groups,
     )
+
+
+def _parts(stage: StageSpec, flow: str, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of a flow by the increment that they are part of."""
+    if flow not in stage.framing:
+        yield flow, rows
+        return
+    for key, some in frames_of(stage.name, flow, rows, stage.framing[flow]):
+        yield str(FramePart(flow, key)), some
+
+
+def _check_number(stage: StageSpec, outputs: Iterable[str]) -> None:
+    if len(parts := list(outputs)) > _MOST_FRAMES + len(stage.outputs):
+        message = (
+            f"stage `{stage.name}` makes {len(parts):,} increments in one run, such as {parts[-1]};"
+            f" at most {_MOST_FRAMES} can be named by its commit: frame its flows by fewer keys"
+        )
+        raise StageError(message)

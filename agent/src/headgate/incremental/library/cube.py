@@ -259,6 +259,8 @@ def _answer(
     _check_cells(after, groups.count, source)
     cells = Held.last_of(after.drop_columns([WEIGHT]), groups.count)
     asked = groups.flows[queries]
+    if not len(asked):
+        return {STATE: cells.where(cells.there)}
     numbers = numbers_of(asked)
     there = cells.there[numbers]
     found = cells.rows.take(pa.array(numbers[there]))

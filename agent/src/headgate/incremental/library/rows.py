@@ -56,6 +56,10 @@ def rows_of(groups: Groups, flow: str, columns: pa.Schema, weight: str | None) -
         ValueError: a column is missing, of another type, or a weight is null.
     """
     rows = groups.flows[flow]
+    schema = pa.schema([pa.field(GROUP, pa.int64()), *with_weight(columns)])
+    if not len(rows):
+        # Of a flow of which nothing has come yet, nobody knows the columns.
+        return schema.empty_table()
     names = [*columns.names, *(() if weight is None else (weight,))]
     missing = [name for name in names if name not in rows.column_names]
     if missing:
@@ -72,10 +76,7 @@ def rows_of(groups: Groups, flow: str, columns: pa.Schema, weight: str | None) -
             message = f"flow `{flow}`: {weights.null_count} rows have no {weight}; give each one"
             raise ValueError(message)
     found = [rows.column(field.name).cast(field.type) for field in columns]
-    return pa.table(
-        [rows.column(GROUP), *found, weights],
-        schema=pa.schema([pa.field(GROUP, pa.int64()), *with_weight(columns)]),
-    )
+    return pa.table([rows.column(GROUP), *found, weights], schema=schema)
 
 
 def weights_of(rows: pa.Table) -> Numbers:

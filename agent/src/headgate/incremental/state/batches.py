@@ -162,8 +162,12 @@ class BatchFile:
         self._store = store
         self.ref = ref
         self._path = store.path(ref.name)
+        file = store.open(ref)
+        self.is_mapped = isinstance(file, pa.MemoryMappedFile)
+        """Whether what is read of it is the kernel's, which takes it back when it needs room."""
+        self._mapped: dict[int, pa.RecordBatch] = {}
         try:
-            self._reader = ipc.open_file(store.open(ref))
+            self._reader = ipc.open_file(file)
         except (pa.ArrowException, OSError) as error:
             raise DamagedState(self._path, f"is no Arrow file ({error})") from error
         self._check(self._reader.schema.metadata or {}, stage)
@@ -196,11 +200,16 @@ class BatchFile:
         Raises:
             DamagedState: what is in its place is no batch.
         """
+        known = self._mapped.get(number)
+        if known is not None:
+            return known
         try:
             batch = self._reader.get_batch(number).replace_schema_metadata(None)
             batch.validate()
         except (pa.ArrowException, OSError) as error:
             raise DamagedState(self._path, f"cannot be read ({error})") from error
+        if self.is_mapped:
+            self._mapped[number] = batch
         return batch
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,8 @@
 """Compaction: few runs per bucket, at a few times the bytes that the increments themselves are.
 
 Runs of similar size are merged, so each row is written again once per tier of sizes. The base is
-merged only once the runs have reached a stated share of it, so its cost is in proportion too.
+merged only once the runs have reached a stated share of it, so its cost is in proportion too. A
+large base is not merged by an epoch, unless nobody else has done it for long.
 """
 
 from __future__ import annotations
@@ -26,24 +27,31 @@ class Tiers(Struct, frozen=True):
         ValueError: a merge would be of fewer than two runs, or would not be of a higher tier.
     """
 
-    fan: int = 4
+    fan: int = 8
     """Runs of one tier that are merged."""
-    factor: int = 3
+    factor: int = 6
     """Size of a tier against the next lower one. Below ``fan``, so that a merge of similar runs
     leaves their tier though some of their rows are the same."""
-    most: int = 16
+    most: int = 24
     """Runs of a bucket: each costs a look-up a search."""
-    share: float = 0.5
+    share: float = 1.0
     """Of the base, that the runs reach before it is merged: a larger one writes less and leaves
     more that is obsolete on the disk."""
+    overdue: float = 2.0
+    """Share at which an epoch merges a large base, too: maintenance has not come."""
+    small: int = 1 << 25
+    """Bytes of a base that an epoch merges as soon as it is due: that takes less than to begin a
+    run of its own."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.factor <= self.fan <= self.most or self.share <= 0:
-            message = f"2 <= factor <= fan <= most and share > 0 do not hold of {self}"
+        if not 2 <= self.factor <= self.fan <= self.most or not 0 < self.share <= self.overdue:
+            message = f"2 <= factor <= fan <= most and 0 < share <= overdue do not hold of {self}"
             raise ValueError(message)
 
 
 TIERS = Tiers()
+WHOLLY = Tiers(share=1e-12)
+"""By which each bucket with a run besides its base is due: nothing obsolete is to be left."""
 
 
 class Merge(Struct, frozen=True):
@@ -58,14 +66,16 @@ class Merge(Struct, frozen=True):
 
 
 def plan(base: int, runs: Sequence[int], tiers: Tiers = TIERS) -> Merge | None:
-    """Return which merge a bucket needs next, if it needs one.
+    """Return which merge an epoch owes a bucket next, if it owes one.
 
     Args:
         base: bytes of the base; 0 if there is none.
         runs: bytes of each run, the newest last.
         tiers: how runs are merged.
     """
-    if base_is_due(base, runs, tiers):
+    if base_is_due(base, runs, tiers) and (
+        base <= tiers.small or sum(runs) >= tiers.overdue * base
+    ):
         return Merge(0, len(runs), base=True)
     return plan_runs(runs, tiers)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from shlex import quote
+from urllib.parse import unquote
+
 
 class StateError(Exception):
     """State that cannot be used as it is."""
@@ -11,12 +14,19 @@ class DamagedState(StateError):
     """A file of the state that is missing, cut short, altered, or of something else."""
 
     def __init__(self, file: str, wrong: str) -> None:
-        super().__init__(f"{file} {wrong}; rebuild the stage from its sources")
+        super().__init__(f"{file} {wrong}; have the stage rebuilt: {_rebuild(file)}")
         self.file = file
         self.wrong = wrong
 
     def __reduce__(self) -> tuple[type[DamagedState], tuple[str, str]]:
         return DamagedState, (self.file, self.wrong)
+
+
+def _rebuild(file: str) -> str:
+    """Return the command by which the stage is rebuilt whose file has this path."""
+    named = unquote(file.rpartition("/")[0].rpartition("/")[2]).rpartition("/")
+    dataflow, action = (named[0], named[2]) if named[0] else ("DATAFLOW", "ACTION")
+    return f"headgate stage rebuild {quote(dataflow)} {quote(action)}"
 
 
 class NewerState(StateError):

@@ -31,6 +31,8 @@ _ESCAPED = b"\x00\xff"  # a zero byte within; higher than an end followed by any
 _SIGN = 1 << 63
 _EIGHT = struct.Struct(">Q")
 _DOUBLE = struct.Struct(">d")
+_OF_INT = {"min": 9, "max": 9}
+"""Lengths of the keys of integers: a tag and 64 bits."""
 _ADDRESSABLE = 2**31 - 1
 """Bytes that the offsets of an Arrow binary array can count."""
 
@@ -134,6 +136,31 @@ def key_value(data: bytes) -> Key:
         message = f"{data!r:.200} has {len(data) - end} bytes after its key"
         raise UnusableKey(message)
     return value
+
+
+def key_values(keys: pa.Array) -> list[Key]:
+    """Return the keys whose canonical bytes an array holds, those of one usual type at once.
+
+    Args:
+        keys: binary or large binary, without nulls.
+
+    Raises:
+        UnusableKey: bytes are of no key.
+    """
+    tags = pc.binary_slice(keys, 0, 1).unique().to_pylist() if len(keys) else []
+    if tags == [_TAGS[_Tag.TEXT]]:
+        large = pa.types.is_large_binary(keys.type)
+        kind = pa.large_string() if large else pa.string()
+        try:
+            found: list[Key] = pc.binary_slice(keys, 1).cast(kind).to_pylist()
+        except pa.ArrowInvalid:
+            return [key_value(key) for key in keys.to_pylist()]  # which names what is wrong
+        return found
+    if tags == [_TAGS[_Tag.INT]] and pc.min_max(pc.binary_length(keys)).as_py() == _OF_INT:
+        data = np.frombuffer(b"".join(keys.to_pylist()), np.uint8).reshape(-1, 9)[:, 1:]
+        bits = np.ascontiguousarray(data).view(">u8").astype(np.uint64).reshape(-1)
+        return list((bits ^ np.uint64(_SIGN)).view(np.int64).tolist())
+    return [key_value(key) for key in keys.to_pylist()]
 
 
 def _read(data: bytes, at: int) -> tuple[Key, int]:

@@ -6,11 +6,14 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from msgspec import Struct
+from xxhash import xxh3_64_hexdigest
 
 from headgate.incremental.state.errors import UnusableName
 
 _LONGEST = 200
 """Bytes of a name's part: file systems take 255, and a task's number and the kind come after it."""
+
+_MANIFEST = ".manifest"
 
 
 class Writer(Struct, frozen=True):
@@ -40,7 +43,21 @@ class Writer(Struct, frozen=True):
     @property
     def prefix(self) -> str:
         """What the names of all its files begin with, and those of no other attempt."""
-        return f"{folder(self.stage)}{_part(self.run)}.{self.attempt}.{_part(self.holder)}."
+        return f"{self.run_prefix}{self.attempt}.{_part(self.holder)}."
+
+    @property
+    def run_prefix(self) -> str:
+        """What the names of all files of all attempts of its run begin with."""
+        return f"{folder(self.stage)}{_part(self.run)}."
+
+    @classmethod
+    def of_upkeep(cls, stage: str, run: str, attempt: int, holder: str, manifest: str) -> Writer:
+        """Return an attempt that changes the files of a state and not the state.
+
+        Its names say with which state it begins: as long as that is the one that is committed it
+        may still be committed itself, beside an epoch.
+        """
+        return cls(stage, f"{_upkeep_of(manifest)}{run}", attempt, holder)
 
     def rows_name(self) -> str:
         """Return a new name for a file of rows."""
@@ -48,7 +65,21 @@ class Writer(Struct, frozen=True):
 
     def manifest_name(self) -> str:
         """Return a new name for a manifest."""
-        return f"{self.prefix}{uuid4().hex}.manifest"
+        return f"{self.prefix}{uuid4().hex}{_MANIFEST}"
+
+
+def is_manifest(name: str) -> bool:
+    """Return whether a file is called as manifests are."""
+    return name.endswith(_MANIFEST)
+
+
+def upkeep_prefix(stage: str, manifest: str) -> str:
+    """Return what the names of all files begin with that upkeep of a state writes."""
+    return f"{folder(stage)}{_upkeep_of(manifest)}"
+
+
+def _upkeep_of(manifest: str) -> str:
+    return f"upkeep-{xxh3_64_hexdigest(manifest.encode())}-"
 
 
 def folder(stage: str) -> str:

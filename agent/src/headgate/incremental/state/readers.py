@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from headgate.incremental.state.batches import one_batch
 from headgate.incremental.state.buckets import WHOLE, Bucket
 from headgate.incremental.state.errors import DifferentColumns, UnsortedRows
 from headgate.incremental.state.merging import alive, merged, resolved
@@ -87,20 +86,16 @@ class BucketReader:
     def _newest(self, asked: Asked) -> FoundRows:
         """Return rows of the newest run that has any of what is asked for."""
         missing = np.arange(len(asked.hashes))
+        absent = np.ones(len(asked.hashes), bool)
         hits: list[Hit] = []
         for run in reversed(self._runs):
             found = list(run.find(asked, missing))
             if found:
                 hits += found
-                there = np.zeros(len(asked.hashes), bool)
                 for hit in found:
-                    there[hit.asked] = True
-                missing = missing[~there[missing]]
-        rows, group = self._gathered(asked, hits)
-        if (group[1:] < group[:-1]).any():
-            order = np.argsort(group, kind="stable")
-            rows, group = rows.take(index_array(order)), group[order]
-        return _alive(rows, group)
+                    absent[hit.asked] = False
+                missing = np.nonzero(absent)[0]
+        return _alive(*self._gathered(asked, hits))
 
     def _every_version(self, asked: Asked) -> FoundRows:
         """Return rows of any run, of each (hash, key, order) the newest."""
@@ -125,11 +120,20 @@ class BucketReader:
         if not hits:
             return self._nothing(), np.zeros(0, np.int64)
         group = np.concatenate([hit.asked for hit in hits])
-        rest = [name for name in self.schema.names if name not in (HASH, KEY)]
-        taken = one_batch([_taken(hit, rest) for hit in hits])
-        keys = asked.keys.take(index_array(group)).cast(pa.binary())
-        found = {HASH: index_array(asked.hashes[group]), KEY: keys}
-        found |= zip(rest, taken.columns, strict=True)
+        order: pa.Array | None = None
+        if (group[1:] < group[:-1]).any():
+            places = np.argsort(group, kind="stable")
+            group, order = group[places], index_array(places)
+        every = len(group) == len(asked.keys) and bool((group == np.arange(len(group))).all())
+        keys = asked.keys if every else asked.keys.take(index_array(group))
+        found = {
+            HASH: index_array(asked.hashes if every else asked.hashes[group]),
+            KEY: keys.cast(pa.binary()),
+        }
+        rows = [index_array(hit.rows) for hit in hits]
+        for name in self.schema.names:
+            if name not in found:
+                found[name] = _taken(name, hits, rows, order)
         columns = [found[name] for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), group
 
@@ -171,21 +175,17 @@ def one_schema(runs: Sequence[Run], schema: pa.Schema | None = None) -> pa.Schem
     return schema
 
 
-def _taken(hit: Hit, names: list[str]) -> pa.RecordBatch:
-    """Return columns of what was found.
+def _taken(name: str, hits: list[Hit], rows: list[pa.Array], order: pa.Array | None) -> pa.Array:
+    """Return a column of what was found, in an order.
 
     Where a stage orders by nothing its orders are empty, and are not read: each would be a page.
     """
-    places = index_array(hit.rows)
-    columns = []
-    for name in names:
-        column = hit.batch.column(name)
-        if name == ORDER and not _has_bytes(column):
-            columns.append(pa.repeat(pa.scalar(b"", column.type), len(places)))
-        else:
-            columns.append(column.take(places))
-    fields = [hit.batch.schema.field(name) for name in names]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    columns = [hit.batch.column(name) for hit in hits]
+    if name == ORDER and not any(map(_has_bytes, columns)):
+        return pa.repeat(pa.scalar(b"", columns[0].type), sum(map(len, rows)))
+    parts = [column.take(places) for column, places in zip(columns, rows, strict=True)]
+    whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return whole if order is None else whole.take(order)
 
 
 def _has_bytes(column: pa.Array) -> bool:

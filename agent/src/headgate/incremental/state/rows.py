@@ -21,6 +21,7 @@ _OWN = (
     pa.field(ORDER, pa.binary(), nullable=False),
     pa.field(DELETED, pa.bool_(), nullable=False),
 )
+_OWN_NAMES = frozenset(field.name for field in _OWN)
 _CHUNK = 1 << 30
 """Bytes of keys in one chunk: half of what the offsets of an Arrow binary array can count."""
 
@@ -42,11 +43,19 @@ def state_schema(columns: pa.Schema) -> pa.Schema:
     Raises:
         ValueError: a column is named as one of the state's own.
     """
-    taken = sorted({field.name for field in _OWN} & set(columns.names))
+    taken = sorted(_OWN_NAMES & set(columns.names))
     if taken:
         message = f"a stage's state cannot have columns named {', '.join(taken)}: rename them"
         raise ValueError(message)
     return pa.schema([*_OWN, *(field.with_nullable(nullable=True) for field in columns)])
+
+
+def stored_as_state(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of state that rows with these columns are of, whatever may be null there.
+
+    Earlier versions wrote a stage's columns as they were declared, and their own as nullable.
+    """
+    return state_schema(pa.schema([field for field in schema if field.name not in _OWN_NAMES]))
 
 
 def state_rows(

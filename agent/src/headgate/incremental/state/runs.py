@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +23,20 @@ from headgate.incremental.state.rows import (
     check_sorted,
     hash_array,
     index_array,
+    stored_as_state,
 )
 
 Positions = npt.NDArray[np.int64]
 
 _FEW = 8
 """Rows of one hash that are compared one by one; more of them are searched by halves."""
+_SIFTED = 1 << 16
+"""Rows of a run that has a sieve: it takes at most a megabyte."""
+_SLOTS = 8
+"""Of a sieve, for each row, and at most twice as many: of a hash that is not there one in eight
+passes."""
+_OPEN = 256
+"""Runs that stay open: each has a file descriptor, of which a process often has 1,024."""
 
 
 def write_run(
@@ -116,9 +126,21 @@ class Run:
         self._file = BatchFile(store, ref, stage)
         self.ref = ref
         self.stage = stage
-        self.schema: pa.Schema = self._file.schema
+        self.schema: pa.Schema = stored_as_state(self._file.schema)
         """Of the rows."""
+        self._as_written = self._file.schema.equals(self.schema)
         self._marks = np.array(ref.marks, np.int64)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether it can stay open without holding memory."""
+        return self._file.is_mapped
+
+    def _batch(self, number: int) -> pa.RecordBatch:
+        batch = self._file.batch(number)
+        if self._as_written:
+            return batch
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def verify(self) -> None:
         """Check the whole content.
@@ -131,7 +153,7 @@ class Run:
     def batches(self, bucket: Bucket = WHOLE) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a bucket in order, without those batches that have none of it."""
         for number in self._numbers(bucket.first, bucket.last):
-            batch = self._file.batch(number)
+            batch = self._batch(number)
             hashes = hash_array(batch)
             start = int(np.searchsorted(hashes, bucket.first, "left"))
             end = int(np.searchsorted(hashes, bucket.last, "right"))
@@ -142,6 +164,11 @@ class Run:
         """Return which batches may have hashes from the first to the last one."""
         start = max(int(np.searchsorted(self._marks, first, "left")) - 1, 0)
         return range(start, int(np.searchsorted(self._marks, last, "right")))
+
+    @cached_property
+    def _sieve(self) -> _Sieve:
+        numbers = range(len(self.ref.marks))
+        return _Sieve(self.ref, [hash_array(self._batch(number)) for number in numbers])
 
     def find(self, asked: Asked, wanted: Positions) -> Iterator[Hit]:
         """Yield the rows, deleted ones too, of what is asked for, batch by batch.
@@ -156,13 +183,95 @@ class Run:
         if start >= end:
             return
         hashes, wanted = hashes[start:end], wanted[start:end]
+        if self.is_mapped and self.ref.rows <= _SIFTED:
+            near = self._sieve.near(hashes)
+            hashes, wanted = hashes[near], wanted[near]
+        if len(self._marks) == 1:
+            hit = _find(self._batch(0), asked, hashes, wanted)
+            if hit is not None:
+                yield hit
+            return
         ends = np.append(np.searchsorted(hashes, self._marks[1:], "right"), len(hashes))
         starts = np.append(0, np.searchsorted(hashes, self._marks[1:], "left"))
         for number in np.nonzero(starts < ends)[0].tolist():
             part = slice(int(starts[number]), int(ends[number]))
-            hit = _find(self._file.batch(number), asked, hashes[part], wanted[part])
+            hit = _find(self._batch(number), asked, hashes[part], wanted[part])
             if hit is not None:
                 yield hit
+
+
+class _Sieve:
+    """What says of most hashes that a small run does not have them, in a quarter of a search.
+
+    An epoch looks into each of the runs that the ones before it have written, mostly in vain.
+
+    Args:
+        ref: of the run.
+        hashes: of all its rows.
+    """
+
+    def __init__(self, ref: FileRef, hashes: list[npt.NDArray[np.int64]]) -> None:
+        width = (ref.last - ref.first).bit_length()
+        self._first = np.int64(ref.first)
+        self._shift = np.uint64(max(width - (_SLOTS * ref.rows).bit_length(), 0))
+        self._slots = np.zeros(((ref.last - ref.first) >> int(self._shift)) + 1, np.bool_)
+        for some in hashes:
+            self._slots[self._of(some)] = True
+
+    def _of(self, hashes: npt.NDArray[np.int64]) -> Positions:
+        # A difference beyond 63 bits is right as an unsigned one.
+        return ((hashes - self._first).view(np.uint64) >> self._shift).view(np.int64)
+
+    def near(self, hashes: npt.NDArray[np.int64]) -> Positions:
+        """Return which of hashes within the run's may be there."""
+        return np.nonzero(self._slots[self._of(hashes)])[0]
+
+
+class OpenRuns:
+    """Runs that stay open from one epoch to the next, of the buckets that were read last.
+
+    To open one takes as long as to search it, and a page that was mapped is there. Files that are
+    read by ranges are opened each time: their batches would stay in memory. Of a bucket only those
+    runs are kept that it had when it was read last, so that disks get the room of others back.
+    Threads may share it.
+
+    Args:
+        most: runs that are kept.
+    """
+
+    def __init__(self, most: int = _OPEN) -> None:
+        self._most = most
+        self._kept: dict[tuple[str, str, Bucket], dict[FileRef, Run]] = {}
+        self._lock = Lock()
+
+    def of(
+        self, store: FileStore, stage: str, bucket: Bucket, refs: Iterable[FileRef]
+    ) -> list[Run]:
+        """Return the runs of a bucket in the order of their files.
+
+        Raises:
+            DamagedState: one is missing, cut short, no Arrow file, or of something else.
+            NewerState: a newer program wrote one.
+        """
+        place = (store.path(""), stage, bucket)
+        with self._lock:
+            known = self._kept.pop(place, {})
+        found = {}
+        for ref in refs:
+            run = known.get(ref)
+            if run is None:
+                run = Run(store, ref, stage)
+            else:
+                store.check(ref)
+            found[ref] = run
+        with self._lock:
+            self._kept[place] = {ref: run for ref, run in found.items() if run.is_mapped}
+            while len(self) > self._most:
+                del self._kept[next(iter(self._kept))]
+        return list(found.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._kept.values()))
 
 
 def _find(
