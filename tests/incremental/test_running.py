@@ -8,12 +8,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from scripted_runs import ScriptedFlow
 
 from headgate.engine import OnChange
-from headgate.incremental import InputFlow, Stage, StageError, StateFlow
+from headgate.incremental import GROUP, Groups, InputFlow, Stage, StageError, StateFlow
 from headgate.incremental.state.errors import ChangedStage, DamagedState
 from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.manifest import read_manifest, write_manifest
 from headgate.spark import Run, decode_result, parse_increment_name
 
 READ = pa.schema({"key": pa.string(), "n": pa.int64()})
@@ -224,6 +226,43 @@ def test_a_state_of_another_version_is_refused_until_somebody_says(flow: Scripte
     keep = flow.request({"units": (name,)}, on_change=OnChange.KEEP)
     flow.run("count", count(version="2"), keep)
     assert sums(flow) == {"a": 2}
+
+
+def test_a_state_is_given_as_its_stage_declares_it(flow: ScriptedFlow) -> None:
+    declared = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    given = []
+
+    def keep(groups: Groups) -> dict[str, pa.Table]:
+        given.append(groups.flows["state"].select(["n"]).schema)
+        return {"state": groups.flows["pages"].select(["n", GROUP])}
+
+    stage = Stage(
+        "keep",
+        inputs={"pages": InputFlow("key")},
+        outputs={},
+        translate_tables=keep,
+        state=StateFlow(declared),
+    )
+    for _ in range(2):
+        write(flow, a=1)
+        flow.run("keep", stage, flow.request())
+    assert given == [declared, declared]
+
+
+def test_a_state_of_an_earlier_version_is_gone_on_with(flow: ScriptedFlow) -> None:
+    write(flow, a=1)
+    parsed(flow)
+    result = decode_result(flow.results["parse"])
+    assert result is not None
+    store = FileStore.at(flow.path)
+    manifest = read_manifest(store, result.manifest)
+    own = [("_hash", pa.int64()), ("_key", pa.binary()), ("_order", pa.binary())]
+    before = pa.schema([*own, ("_deleted", pa.bool_()), *STATE.columns])
+    schemas = {**manifest.schemas, "state": before.serialize().to_pybytes()}
+    (flow.path / result.manifest).unlink()
+    write_manifest(store, result.manifest, replace(manifest, schemas=schemas))
+    write(flow, a=2)
+    counted(flow, parsed(flow)["all"])
 
 
 def test_a_stage_over_containers_is_rebuilt_from_all_they_hold(flow: ScriptedFlow) -> None:

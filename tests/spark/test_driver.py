@@ -167,6 +167,6 @@ def test_a_program_whose_result_could_not_be_kept_fails(results: Results) -> Non
     with pytest.raises(ConnectionFailed):
         run.commit_as("manifest-2")
     with pytest.raises(ResultError):
-        run.commit_as("x" * 2_000)
+        run.commit_as("x" * 9_000)
 
     assert (run.result, results.rows) == ("", {})

@@ -196,7 +196,7 @@ def test_a_step_finds_what_was_named_before_and_names_what_its_commit_shall() ->
     assert (run.previous, run.result) == ("manifest-1", "")
     run.commit_as("manifest-2")
     with pytest.raises(ResultError):
-        run.commit_as("x" * 1_025)
+        run.commit_as("x" * 8_193)
     assert run.result == "manifest-2"
     run.commit_as("manifest-3")
     assert run.result == "manifest-3"

@@ -4,8 +4,10 @@ Importing this room does not import PySpark.
 """
 
 from headgate.incremental import library
+from headgate.incremental.epochs.maintenance import Maintained, Upkeep, maintain, upkeep_due
+from headgate.incremental.maintaining import maintain_stage
 from headgate.incremental.stage import Stage
-from headgate.incremental.stages.errors import StageError, TranslationFailed
+from headgate.incremental.stages.errors import StageError, TaskFailed, TranslationFailed
 from headgate.incremental.stages.specification import (
     GROUP,
     STATE,
@@ -18,24 +20,48 @@ from headgate.incremental.stages.specification import (
     Route,
     StateFlow,
 )
+from headgate.incremental.state.compaction import WHOLLY, Tiers
+from headgate.incremental.state.errors import (
+    DamagedState,
+    NewerState,
+    StateError,
+    UnusableKey,
+)
 from headgate.incremental.state.keys import Key
 from headgate.incremental.state.rows import Match
+from headgate.incremental.stored import DamagedFile, NoState, StoredState, stage_name
 
 __all__ = [
     "GROUP",
     "STATE",
+    "WHOLLY",
     "Adu",
     "Computed",
+    "DamagedFile",
+    "DamagedState",
     "Groups",
     "InputFlow",
     "Key",
     "Keys",
+    "Maintained",
     "Match",
+    "NewerState",
+    "NoState",
     "Outer",
     "Route",
     "Stage",
     "StageError",
+    "StateError",
     "StateFlow",
+    "StoredState",
+    "TaskFailed",
+    "Tiers",
     "TranslationFailed",
+    "UnusableKey",
+    "Upkeep",
     "library",
+    "maintain",
+    "maintain_stage",
+    "stage_name",
+    "upkeep_due",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import uuid4
 
@@ -11,22 +11,23 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
-from headgate.engine import OnChange
+from headgate.engine import OnChange, RunPurpose
 from headgate.events import Cut
 from headgate.incremental.epochs.bucket import stored_schema
 from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
 from headgate.incremental.epochs.driver import translate_in_driver
 from headgate.incremental.epochs.epoch import finished
+from headgate.incremental.epochs.maintenance import upkeep_due
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.epochs.outcome import BucketOutcome, EpochOutcome
-from headgate.incremental.flows import FlowReader, check_flows, needed_outputs
+from headgate.incremental.flows import FlowReader, check_flows, frame_parts
+from headgate.incremental.maintaining import collect, maintain_stage, manifest_before
 from headgate.incremental.stages.errors import StageError
-from headgate.incremental.stages.specification import StageSpec
+from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.buckets import even_buckets
 from headgate.incremental.state.errors import ChangedStage
 from headgate.incremental.state.files import FileStore
-from headgate.incremental.state.garbage import unneeded
 from headgate.incremental.state.manifest import (
     BucketState,
     Manifest,
@@ -34,8 +35,9 @@ from headgate.incremental.state.manifest import (
     write_manifest,
 )
 from headgate.incremental.state.names import Writer, folder
-from headgate.incremental.state.rows import Match
-from headgate.spark import Increment, Run, StageRequest, StageResult, decode_result
+from headgate.incremental.state.rows import Match, stored_as_state
+from headgate.incremental.stored import stage_name
+from headgate.spark import Increment, Run, StageRequest, StageResult
 
 MODE: Final = "mode"
 """The parameter that says how the stage comes by its state; ``direct`` where it is not given."""
@@ -84,7 +86,7 @@ class StageRun:
 
     def __init__(self, stage: StageSpec, run: Run, request: StageRequest, store: FileStore) -> None:
         # Two actions may be of one stage, and their files be in one place.
-        self._stage = replace(stage, name=f"{run.dataflow}/{run.action}")
+        self._stage = replace(stage, name=stage_name(run.dataflow, run.action))
         self._run = run
         self._request = request
         self._store = store
@@ -95,6 +97,12 @@ class StageRun:
 
     def carry_out(self) -> None:
         """See ``run_stage``."""
+        if self._request.purpose.maintains:
+            maintain_stage(self._run, wholly=self._request.purpose is RunPurpose.COMPACT)
+        else:
+            self._advance()
+
+    def _advance(self) -> None:
         before = self._before()
         # What is there now, others who go on if this attempt is too late have not written.
         epoch_number = 1 if before is None else before.epoch + 1
@@ -103,7 +111,12 @@ class StageRun:
         known = None if self._mode is Mode.LANDMARK else before
         increments = {name: self._increment(name, known) for name in self._stage.inputs}
         buckets = self._buckets() if known is None else known.buckets
-        outcomes = self._translated(buckets, increments)
+        try:
+            outcomes = self._translated(buckets, increments)
+        except Exception as error:
+            # The same increments come again in the next attempt, and after a quarantine.
+            error.add_note(self._increments_words(increments))
+            raise
         left = self._mode.left_of(buckets)
         epoch = finished(self._stage, self._store, self._writer, left, outcomes)
         for flow in self._stage.outputs:
@@ -113,11 +126,15 @@ class StageRun:
         name = self._writer.manifest_name()
         write_manifest(self._store, name, manifest)
         if before is not None and collected:
-            self._collect(there, before)
+            needed = self._request.needed
+            collect(self._store, self._writer, there, self._previous, needed)
         rows = {
-            flow: sum(ref.rows for ref in epoch.outputs[flow]) for flow in self._request.outputs
+            str(part): sum(ref.rows for ref in epoch.outputs[str(part)])
+            for flow in self._request.outputs
+            for part in frame_parts(epoch.outputs, flow)
         }
-        self._run.commit_as(StageResult(name, rows).encoded())
+        due = self._mode is Mode.DIRECT and bool(upkeep_due(epoch.buckets))
+        self._run.commit_as(StageResult(name, rows, due).encoded())
 
     def _mode_of(self, named: object) -> Mode:
         try:
@@ -133,20 +150,15 @@ class StageRun:
     @property
     def _previous(self) -> str:
         """The name of the manifest that the last committed run has named; empty where none has."""
-        if not self._run.previous:
-            return ""
-        result = decode_result(self._run.previous)
-        if result is None:
-            message = (
-                f"action `{self._run.action}` was no stage when it last ran: its commit named "
-                f"{self._run.previous!r:.200}. Give the stage an action of another name"
-            )
-            raise ChangedStage(message)
-        return result.manifest
+        return manifest_before(self._run)
 
     def _before(self) -> Manifest | None:
         """Return the state that the epoch begins with; None where it begins with nothing."""
         if not self._previous:
+            return None
+        if self._request.purpose is RunPurpose.REBUILD:
+            # Not even read: that it cannot be read may be why it is made anew.
+            self._check_rebuild("somebody asked for it")
             return None
         manifest = read_manifest(self._store, self._previous)
         change = self._change(manifest)
@@ -169,7 +181,7 @@ class StageRun:
     def _change(self, manifest: Manifest) -> str:
         if manifest.match is not self._match:
             return f"it matched by {manifest.match}, and now by {self._match}"
-        if manifest.schemas != self._schemas():
+        if self._columns_differ(manifest):
             return "its state or its outputs have other columns"
         if unread := [flow for flow in self._stage.inputs if flow not in manifest.cursors]:
             return f"it did not read {', '.join(f'`{flow}`' for flow in unread)}"
@@ -181,9 +193,16 @@ class StageRun:
 
     def _keeps(self, manifest: Manifest) -> bool:
         """Return whether a state can be gone on with: only the version differs."""
-        same = manifest.match is self._match and manifest.schemas == self._schemas()
+        same = manifest.match is self._match and not self._columns_differ(manifest)
         known = all(flow in manifest.cursors for flow in self._stage.inputs)
         return same and known and not self._moved(manifest)
+
+    def _columns_differ(self, manifest: Manifest) -> bool:
+        known, schemas = dict(manifest.schemas), self._schemas()
+        if STATE in known:
+            stored = stored_as_state(pa.ipc.read_schema(pa.py_buffer(known[STATE])))
+            known[STATE] = stored.serialize().to_pybytes()
+        return known != schemas
 
     def _moved(self, manifest: Manifest) -> str:
         read = {flow: at for flow, at in manifest.cursors.items() if flow in self._stage.inputs}
@@ -209,7 +228,7 @@ class StageRun:
         schemas = dict(self._stage.outputs)
         # With landmarks there is none, so that what is written of it cannot be gone on from.
         if self._stage.state is not None and self._mode is not Mode.LANDMARK:
-            schemas["state"] = stored_schema(self._stage)
+            schemas[STATE] = stored_schema(self._stage)
         return {flow: schema.serialize().to_pybytes() for flow, schema in schemas.items()}
 
     def _buckets(self) -> tuple[BucketState, ...]:
@@ -244,9 +263,23 @@ class StageRun:
             stage, self._store, self._writer, buckets, frames, whole, self._mode
         )
 
+    def _increments_words(self, increments: Mapping[str, Increment]) -> str:
+        """Return for people what was translated: by flow where it comes from, and how much."""
+        words = []
+        for flow, each in increments.items():
+            said = "everything" if each.whole else "what has come"
+            if names := self._request.increments.get(flow, ()):
+                said = f"increments {', '.join(names)}"
+            if isinstance(each.rows, pa.Table):
+                said += f" ({len(each.rows)} rows)"
+            words.append(f"`{flow}`: {said}")
+        return f"increment of run {self._run.id}, stage `{self._stage.name}`: {'; '.join(words)}"
+
     def _output(self, epoch: EpochOutcome, flow: str) -> pa.Table | DataFrame:
         """Return what an epoch put out, by the driver where that is little."""
-        refs, schema = epoch.outputs[flow], self._stage.outputs[flow]
+        schema = self._stage.outputs[flow]
+        parts = frame_parts(epoch.outputs, flow)
+        refs = [ref for part in parts for ref in epoch.outputs[str(part)]]
         if sum(ref.rows for ref in refs) > self._run.driver_rows:
             return frame_of(self._run.spark, self._store, self._stage.name, refs, schema)
         files = [BatchFile(self._store, ref, self._stage.name) for ref in refs]
@@ -265,17 +298,3 @@ class StageRun:
             dict(epoch.outputs),
             {flow: self._flows.cursors.get(flow, cut) for flow in self._stage.inputs},
         )
-
-    def _collect(self, there: Iterable[str], before: Manifest) -> None:
-        """Remove files that neither the last two states, nor increments, nor this attempt need."""
-        kept = {self._previous: before}
-        if before.previous:
-            kept[before.previous] = read_manifest(self._store, before.previous)
-        for name, flows in needed_outputs(self._request.needed).items():
-            if name not in kept:
-                manifest = read_manifest(self._store, name)
-                # Of a state that nobody goes on with, only what others may still read.
-                outputs = {flow: manifest.outputs.get(flow, ()) for flow in flows}
-                kept[name] = replace(manifest, buckets=(), outputs=outputs)
-        for name in unneeded(there, kept, (self._writer.prefix,)):
-            self._store.remove(name)

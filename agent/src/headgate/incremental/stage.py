@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headgate.incremental.stages.framing import Framing
 from headgate.incremental.stages.specification import (
     InputFlow,
     StageSpec,
@@ -32,10 +33,13 @@ class Stage:
         state: what comes back in the next epoch; nothing where not given.
         version: of the code, as far as it matters to the state: after another one it is asked what
             is to become of a state.
+        framing: by output flow, a column or a function of a row whose values (whole numbers, text,
+            days) are framing keys: rows that have one in common are one increment, which is read
+            once one of another key is there. Left out, what an epoch makes is one increment.
 
     Raises:
-        StageError: it is given no flow or no translation, two translations, or rows that cannot be
-            matched.
+        StageError: it is given no flow or no translation, two translations, a framing of what is no
+            key, or rows that cannot be matched.
     """
 
     def __init__(
@@ -48,10 +52,18 @@ class Stage:
         translate_tables: TranslateTables | None = None,
         state: StateFlow | None = None,
         version: str = "1",
+        framing: Mapping[str, Framing] | None = None,
     ) -> None:
         columns = {flow: schema_of(types) for flow, types in outputs.items()}
         self.spec = StageSpec(
-            name, dict(inputs), columns, translate, translate_tables, state, version
+            name,
+            dict(inputs),
+            columns,
+            translate,
+            translate_tables,
+            state,
+            version,
+            dict(framing or {}),
         )
 
     def __call__(self, run: Run) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import OnChange, OnUndecodable, WatchedContainer
+from headgate.engine import OnChange, OnUndecodable, RunPurpose, WatchedContainer
 from headgate.events import Cut, Origin
 from headgate.spark.ledger import RunKey
 
@@ -58,6 +58,8 @@ class StageRequest(Struct, frozen=True):
     """Names of increments of this action that others may still read."""
     on_change: OnChange = OnChange.REFUSE
     """What becomes of a state that another version of the stage wrote."""
+    purpose: RunPurpose = RunPurpose.ADVANCE
+    """What the run is for."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):

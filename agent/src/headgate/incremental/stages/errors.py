@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_OWN: Final = re.compile(r"^(?:headgate\.[\w.]+\.)(\w+: .*)$", re.MULTILINE)
+"""The line of a traceback that has an error of headgate's own, which says what happened."""
+_ANY: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:: .*)?)$", re.MULTILINE)
+"""That of any error."""
+
 
 class StageError(Exception):
     """A stage that is not defined as one can be; says of which, and what to write instead."""
@@ -20,3 +28,13 @@ class TranslationFailed(Exception):
         super().__init__(f"{where}: {reason}")
         self.stage = stage
         self.key = key
+
+
+class TaskFailed(Exception):
+    """A task of Spark's that failed; says what it raised, which is in full in what caused this."""
+
+
+def raised_in_task(text: str) -> str:
+    """Return what a task of Spark's raised, of the text that Spark makes of it."""
+    own = _OWN.findall(text)
+    return str((own or _ANY.findall(text) or [text.strip()])[-1])

@@ -30,8 +30,10 @@ class GroupKeys(Struct, frozen=True, eq=False):
 
 def keys_of(tables: Sequence[pa.Table]) -> GroupKeys:
     """Return the distinct keys of tables that are sorted by hash and key."""
-    firsts = [table.filter(pa.array(_begins(table))).select([HASH, KEY]) for table in tables]
-    found = pa.concat_tables(firsts)
+    firsts = [table.filter(pa.array(_begins(table))) for table in tables]
+    # Without what their schemas say of nulls, in which those of increments and of state differ.
+    places = [[table.column(HASH), table.column(KEY)] for table in firsts]
+    found = pa.concat_tables([pa.table(place, [HASH, KEY]) for place in places])
     if len(tables) > 1:
         found = found.sort_by([(HASH, "ascending"), (KEY, "ascending")])
         found = found.filter(pa.array(_begins(found)))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from headgate.incremental.stages.errors import StageError
+from headgate.incremental.stages.framing import Framing, check_framing
 from headgate.incremental.state.keys import Key
 from headgate.incremental.state.rows import Match
 
@@ -138,6 +139,8 @@ class StageSpec(Struct, frozen=True, eq=False):
     state: StateFlow | None
     version: str
     """Of its code, as far as it matters to the state."""
+    framing: Mapping[str, Framing] = {}
+    """Of output flows whose rows are several increments, by what they have in common."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -151,6 +154,14 @@ class StageSpec(Struct, frozen=True, eq=False):
             raise StageError(message)
         self._check_names()
         self._check_routes()
+        for flow, framing in self.framing.items():
+            if flow not in self.outputs:
+                message = (
+                    f"stage `{self.name}` has a framing of `{flow}`, which is none of its output "
+                    f"flows {', '.join(self.outputs)}"
+                )
+                raise StageError(message)
+            check_framing(self.name, flow, self.outputs[flow], framing)
 
     def _check_names(self) -> None:
         if STATE in self.inputs or STATE in self.outputs:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,10 @@ from msgspec import Struct
 from headgate.incremental.stages.errors import TranslationFailed
 from headgate.incremental.stages.grouping import starts
 from headgate.incremental.stages.specification import GROUP, STATE, Adu, Groups, StageSpec
-from headgate.incremental.state.keys import key_value
+from headgate.incremental.state.keys import key_value, key_values
+
+_KEY: Final = 200
+"""Characters of a key in messages: one may have a megabyte."""
 
 
 class Translated(Struct, frozen=True, eq=False):
@@ -37,16 +41,31 @@ def translated(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
         TranslationFailed: it raised, or returned what is not of its flows.
     """
     if stage.translate_tables is not None:
-        return _by_tables(stage, groups)
+        return _by_tables(stage, keys, groups)
     return _by_groups(stage, keys, groups)
 
 
-def _by_tables(stage: StageSpec, groups: Groups) -> Translated:
+def _several(keys: pa.Array) -> str:
+    """Return which groups were translated at once, of which one may be to blame."""
+    if not len(keys) or keys[0].as_py() is None:
+        return f"one of {len(keys)} groups"
+    if len(keys) == 1:
+        return f"group {_shown(key_value(keys[0].as_py()))}"
+    first, last = (_shown(key_value(keys[at].as_py())) for at in (0, len(keys) - 1))
+    return f"one of {len(keys)} groups, in the order of their hashes from {first} to {last}"
+
+
+def _shown(key: object) -> str:
+    """Return a key as people write it, if it is not too long for a message."""
+    return f"{key!r:.{_KEY}}"
+
+
+def _by_tables(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
     assert stage.translate_tables is not None  # noqa: S101 - asked before
     try:
         made = stage.translate_tables(groups)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{_several(keys)}: {type(error).__name__}: {error}"
         raise TranslationFailed(stage.name, "", reason) from error
     _check_flows(stage, "", made)
     outputs = {
@@ -96,9 +115,9 @@ def _by_groups(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
     parts = [(flow, everywhere.get(flow, []), rows[flow], begins[flow]) for flow in names]
     made: dict[str, list[Adu]] = {flow: [] for flow in (*stage.outputs, STATE)}
     known = _flows(stage)
-    ends: list[int] = []
-    for number, key in enumerate(keys.to_pylist()):
-        key_now = None if key is None else key_value(key)
+    ends: dict[str, list[int]] = {flow: [] for flow in made}
+    decoded = [None] * len(keys) if keys.null_count else key_values(keys)
+    for number, key_now in enumerate(decoded):
         given = {
             flow: [*of_all, *own[begin[number] : begin[number + 1]]]
             for flow, of_all, own, begin in parts
@@ -106,23 +125,26 @@ def _by_groups(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
         try:
             answer = stage.translate(key_now, given)
             if type(answer) is not dict or not answer.keys() <= known:  # nearly never
-                _check_flows(stage, repr(key_now), answer)
+                _check_flows(stage, _shown(key_now), answer)
             for flow, found in answer.items():
                 made[flow].extend(found)
         except TranslationFailed:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            raise TranslationFailed(stage.name, repr(key_now)[:200], reason) from error
-        ends.append(len(made[STATE]))
-    outputs = {
-        flow: _table(stage, flow, made[flow], schema) for flow, schema in stage.outputs.items()
-    }
+            raise TranslationFailed(stage.name, _shown(key_now), reason) from error
+        for flow, found in made.items():
+            ends[flow].append(len(found))
+
+    def table(flow: str, schema: pa.Schema) -> pa.Table:
+        return _table(stage, flow, made[flow], schema, _Whose(keys, ends[flow]))
+
+    outputs = {flow: table(flow, schema) for flow, schema in stage.outputs.items()}
     if stage.state is None:
         return Translated(None, outputs)
-    state = _table(stage, STATE, made[STATE], stage.state.columns)
+    state = table(STATE, stage.state.columns)
     if stage.state.route_by is None:
-        ended = np.array([0, *ends], np.int64)
+        ended = np.array([0, *ends[STATE]], np.int64)
         numbers = np.repeat(np.arange(groups.count), ended[1:] - ended[:-1])
         state = state.append_column(GROUP, pa.array(numbers))
     return Translated(state, outputs)
@@ -145,19 +167,47 @@ def _flows(stage: StageSpec) -> set[str]:
     return {*stage.outputs, *((STATE,) if stage.state is not None else ())}
 
 
-def _table(stage: StageSpec, flow: str, rows: Iterable[Any], schema: pa.Schema) -> pa.Table:
-    listed = list(rows)
+class _Whose(Struct, frozen=True, eq=False):
+    """Of which group a row is that a translation has returned."""
+
+    keys: pa.Array
+    ends: Sequence[int]
+    """By group, how many rows there were after it."""
+
+    def group(self, row: int) -> str:
+        key = self.keys[bisect_right(self.ends, row)].as_py()
+        return _shown(None if key is None else key_value(key))
+
+
+def _table(
+    stage: StageSpec, flow: str, rows: Sequence[Any], schema: pa.Schema, whose: _Whose
+) -> pa.Table:
     names = set(schema.names)
     try:
-        for row in listed:
+        for number, row in enumerate(rows):
             if not row.keys() <= names:
-                extra = ", ".join(sorted(row.keys() - names))
+                extra = ", ".join(sorted(map(str, row.keys() - names)))
                 reason = f"flow `{flow}` has no column {extra}; it is {_words(schema)}"
-                raise TranslationFailed(stage.name, "", f"{reason}; got {row!r:.200}")
-        return pa.Table.from_pylist(listed, schema)
+                raise TranslationFailed(
+                    stage.name, whose.group(number), f"{reason}; got {row!r:.200}"
+                )
+        return pa.Table.from_pylist(rows, schema)
     except (pa.ArrowException, AttributeError, TypeError, OverflowError) as error:
+        number = _first_wrong(rows, schema)
         reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}"
-        raise TranslationFailed(stage.name, "", reason) from error
+        raise TranslationFailed(
+            stage.name, whose.group(number), f"{reason}; got {rows[number]!r:.200}"
+        ) from error
+
+
+def _first_wrong(rows: Sequence[Any], schema: pa.Schema) -> int:
+    """Return the first row of which no table of the schema can be made."""
+    for number, row in enumerate(rows):
+        try:
+            pa.Table.from_pylist([dict(row.items())], schema)
+        except (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowError):
+            return number
+    return len(rows) - 1
 
 
 def _words(schema: pa.Schema) -> str:

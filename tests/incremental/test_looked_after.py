@@ -1,0 +1,311 @@
+"""States that people look after: read, rebuilt, compacted, and found damaged."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from scripted_runs import ScriptedFlow, ScriptedRun
+
+from headgate.engine import RunPurpose
+from headgate.incremental import (
+    DamagedState,
+    InputFlow,
+    NoState,
+    Stage,
+    StateFlow,
+    StoredState,
+    Tiers,
+)
+from headgate.incremental.epochs import epoch
+from headgate.incremental.state.compaction import plan
+from headgate.incremental.state.errors import ChangedStage
+from headgate.spark import Run, decode_result
+
+READ = pa.schema({"key": pa.string(), "n": pa.int64()})
+REBUILD, COMPACT, UPKEEP = RunPurpose.REBUILD, RunPurpose.COMPACT, RunPurpose.UPKEEP
+
+
+def _sum(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
+    n = sum(row["n"] for name in flows for row in flows[name])
+    kept = [{"n": n}] if n else []
+    return {"state": kept, "sums": [{"key": str(key), "n": n}]}
+
+
+def count(*flows: str, route_by: Any = "key") -> Stage:
+    """Sums up by key what it reads; of a sum of 0 nothing stays."""
+    return Stage(
+        "count",
+        inputs={flow: InputFlow(route_by) for flow in flows or ("pages",)},
+        outputs={"sums": READ},
+        translate=_sum,
+        state=StateFlow(pa.schema({"n": pa.int64()})),
+    )
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> ScriptedFlow:
+    return ScriptedFlow(tmp_path, ("pages", "sums"), READ)
+
+
+def write(flow: ScriptedFlow, **numbers: int) -> None:
+    flow.containers["pages"] += [{"key": key, "n": n} for key, n in numbers.items()]
+
+
+def counted(flow: ScriptedFlow, purpose: RunPurpose = RunPurpose.ADVANCE) -> dict[str, str]:
+    return flow.run("count", count(), flow.request(out=("sums",), purpose=purpose))
+
+
+def begun(flow: ScriptedFlow) -> ScriptedRun:
+    """Return an attempt of an epoch that has not done anything yet."""
+    return flow.attempt("count", flow.request(out=("sums",)))
+
+
+def stored(flow: ScriptedFlow) -> StoredState:
+    result = decode_result(flow.results["count"])
+    assert result is not None
+    return StoredState(str(flow.path), "flow", "count", result.manifest)
+
+
+def known(flow: ScriptedFlow) -> dict[Any, int]:
+    return {row["_key"]: row["n"] for row in stored(flow).arrow().to_pylist()}
+
+
+# -- read ----------------------------------------------------------------------------------------
+
+
+def test_a_state_is_read_with_its_keys_what_is_gone_left_out(flow: ScriptedFlow) -> None:
+    write(flow, a=1, b=2, c=3)
+    counted(flow)
+    write(flow, a=-1, b=5)
+    counted(flow)
+    assert known(flow) == {"b": 7, "c": 3}
+    frame = stored(flow).pandas()
+    assert sorted(zip(frame["_key"], frame["n"], strict=True)) == [("b", 7), ("c", 3)]
+
+
+def test_groups_are_found_by_their_keys_alone(flow: ScriptedFlow) -> None:
+    write(flow, **{f"k{n}": n + 1 for n in range(200)})
+    counted(flow)
+    found = stored(flow).arrow(["k7", "k199", "none", "k7"])
+    assert sorted(found.to_pylist(), key=str) == [
+        {"_key": "k199", "n": 200},
+        {"_key": "k7", "n": 8},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("route_by", "keys"),
+    [
+        (lambda unit: unit["n"], [1, 2]),
+        (lambda unit: (unit["key"], unit["n"]), ["('a', 1)", "('b', 2)"]),
+        (lambda unit: unit["n"] if unit["n"] == 1 else unit["key"], ["'b'", "1"]),
+        (lambda unit: None if unit["n"] == 1 else unit["key"], [None, "b"]),
+    ],
+)
+def test_keys_have_their_type_where_it_is_one(
+    flow: ScriptedFlow, route_by: Any, keys: list[Any]
+) -> None:
+    write(flow, a=1, b=2)
+    flow.run("count", count(route_by=route_by), flow.request())
+    assert sorted(known(flow), key=str) == sorted(keys, key=str)
+
+
+def test_without_a_name_the_newest_state_is_read(flow: ScriptedFlow) -> None:
+    for n in (1, 2, 3):
+        write(flow, a=n)
+        counted(flow)
+    assert StoredState(str(flow.path), "flow", "count").manifest.epoch == 3
+
+
+def test_a_place_without_a_state_has_none(flow: ScriptedFlow) -> None:
+    with pytest.raises(NoState, match="has no state of `flow/count`"):
+        StoredState(str(flow.path), "flow", "count")
+
+
+# -- rebuilt and compacted -----------------------------------------------------------------------
+
+
+def test_a_rebuild_begins_with_nothing_and_reads_everything(flow: ScriptedFlow) -> None:
+    write(flow, a=1, b=2)
+    counted(flow)
+    write(flow, a=1)
+    counted(flow)
+    del flow.containers["pages"][0]  # what an update of it has replaced
+    counted(flow, REBUILD)
+    assert known(flow) == {"a": 1, "b": 2}
+    assert stored(flow).manifest.epoch == 1
+
+
+def test_a_rebuild_does_not_need_what_it_replaces(flow: ScriptedFlow) -> None:
+    write(flow, a=1)
+    counted(flow)
+    shutil.rmtree(flow.path / "flow%2Fcount")
+    counted(flow, REBUILD)
+    counted(flow, COMPACT)
+    write(flow, a=2)
+    counted(flow)
+    assert known(flow) == {"a": 3}
+
+
+def test_a_rebuild_over_a_flow_that_does_not_come_whole_is_refused(flow: ScriptedFlow) -> None:
+    write(flow, a=1)
+    counted(flow)
+    write(flow, a=2)
+    name = counted(flow)["sums"]
+    request = flow.request({"units": (name,)}, purpose=REBUILD)
+    flow.run("next", count("units"), flow.request({"units": (name,)}))
+    with pytest.raises(ChangedStage, match="what was read of `units` is not kept"):
+        flow.run("next", count("units"), request)
+
+
+def test_a_rebuild_with_its_source_comes_to_what_it_would_from_scratch(flow: ScriptedFlow) -> None:
+    for n in (1, 2):
+        write(flow, a=n, b=1)
+        units = counted(flow)["sums"]
+        flow.run("next", count("units"), flow.request({"units": (units,)}))
+    whole = counted(flow, REBUILD)["sums"]
+    flow.run("next", count("units"), flow.request({"units": (whole,)}, purpose=REBUILD))
+    result = decode_result(flow.results["next"])
+    assert result is not None
+    after = StoredState(str(flow.path), "flow", "next", result.manifest).arrow().to_pylist()
+    assert {row["_key"]: row["n"] for row in after} == {"a": 3, "b": 2}
+
+
+def test_a_compaction_leaves_the_rows_and_one_file_a_bucket(flow: ScriptedFlow) -> None:
+    write(flow, **{f"k{n}": 5 for n in range(500)})
+    counted(flow)
+    write(flow, a=2, k1=-5)
+    counted(flow)
+    before, rows = known(flow), stored(flow)
+    assert any(bucket.runs for bucket in rows.manifest.buckets)
+    write(flow, a=100)  # which waits
+    names = counted(flow, COMPACT)
+    assert names == {}, "it makes no increments"
+    after = stored(flow)
+    assert known(flow) == before
+    assert all(len(bucket.files) <= 1 for bucket in after.manifest.buckets)
+    assert sum(ref.rows for b in after.manifest.buckets for ref in b.files) == len(before)
+    assert after.manifest.cursors == rows.manifest.cursors
+    counted(flow)
+    assert known(flow)["a"] == before["a"] + 100
+
+
+def test_a_compaction_that_nobody_commits_changes_nothing(flow: ScriptedFlow) -> None:
+    for n in (1, 2):
+        write(flow, a=n)
+        counted(flow)
+    lost = flow.attempt("count", flow.request(out=("sums",), purpose=COMPACT))
+    write(flow, a=3)
+    counted(flow)
+    count()(cast(Run, lost))
+    write(flow, a=4)
+    counted(flow)
+    assert known(flow) == {"a": 10}
+    assert list(stored(flow).damaged()) == []
+
+
+# -- damaged -------------------------------------------------------------------------------------
+
+
+def _missing(path: Path) -> None:
+    path.unlink()
+
+
+def _short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _of_another(path: Path) -> None:
+    others = path.parent.parent / "flow%2Fother"
+    [other] = [one for one in others.iterdir() if one.stat().st_size == path.stat().st_size]
+    path.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("damage", [_missing, _short, _of_another])
+def test_a_run_over_a_damaged_state_names_the_file_and_the_cure(
+    flow: ScriptedFlow, damage: Callable[[Path], None]
+) -> None:
+    write(flow, a=1)
+    counted(flow)
+    flow.run("other", count(), flow.request())
+    [ref] = [ref for bucket in stored(flow).manifest.buckets for ref in bucket.files]
+    path = flow.path / ref.name
+    damage(path)
+    [found] = stored(flow).damaged()
+    assert found.file == str(path)
+    write(flow, a=2)
+    before = flow.results["count"]
+    with pytest.raises(DamagedState) as raised:
+        counted(flow)
+    assert str(path) in str(raised.value)
+    assert str(raised.value).endswith("headgate stage rebuild flow count")
+    assert flow.results["count"] == before
+    counted(flow, REBUILD)
+    assert known(flow) == {"a": 3}
+
+
+def test_a_lost_manifest_is_no_empty_state(flow: ScriptedFlow) -> None:
+    write(flow, a=1)
+    counted(flow)
+    shutil.rmtree(flow.path / "flow%2Fcount")
+    with pytest.raises(DamagedState, match=r"is missing; .*headgate stage rebuild flow count"):
+        counted(flow)
+
+
+# -- upkeep, and attempts that come too late -------------------------------------------------------
+
+
+def test_an_epoch_says_when_files_need_upkeep_and_a_run_of_upkeep_is_enough(
+    flow: ScriptedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = Tiers(small=0)  # as if each base were too large for an epoch to merge
+    monkeypatch.setattr(epoch, "plan", lambda base, runs: plan(base, runs, large))
+    asked = []
+    for n in range(12):
+        write(flow, **{f"k{key}": n + 1 for key in range(40)})
+        counted(flow)
+        result = decode_result(flow.results["count"])
+        while result is not None and result.upkeep:
+            asked.append(n)
+            before = known(flow)
+            assert counted(flow, UPKEEP) == {}
+            result = decode_result(flow.results["count"])
+            assert known(flow) == before
+    assert asked
+    assert len(set(asked)) < 12, "not after each epoch"
+    assert known(flow) == {f"k{key}": 78 for key in range(40)}
+
+
+def test_an_attempt_that_is_too_late_takes_nothing_from_those_after_it(flow: ScriptedFlow) -> None:
+    for n in range(7):
+        write(flow, **{f"k{key}": 1 for key in range(n + 5)})
+        counted(flow)
+    late = begun(flow)
+    for _ in range(2):
+        write(flow, k1=1)
+        counted(flow)
+    count()(cast(Run, late))  # its epoch is one of those that collect
+    write(flow, k1=1)
+    counted(flow)
+    assert known(flow)["k1"] == 10
+    assert list(stored(flow).damaged()) == []
+
+
+def test_an_attempt_takes_nothing_from_a_later_one_of_its_run(flow: ScriptedFlow) -> None:
+    for _ in range(7):
+        write(flow, a=1)
+        counted(flow)
+    late = begun(flow)
+    folder = next(flow.path.iterdir())
+    writing = folder / f"{late.id}.2.other.1.arrow"
+    writing.touch()
+    garbage = folder / "count-1.1.other.1.arrow"
+    garbage.touch()
+    count()(cast(Run, late))
+    assert writing.exists()
+    assert not garbage.exists()
