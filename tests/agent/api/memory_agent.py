@@ -12,7 +12,7 @@ from typing import Any, cast
 from simulation import SEALS, MemoryRows
 
 from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions
-from headgate.agent.dataflow.views import FlowStatus, Phase, RunAnswer, WaveStatus
+from headgate.agent.dataflow.views import FlowStatus, Phase, RebuildAnswer, RunAnswer, WaveStatus
 from headgate.agent.errors import Refused
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.dataflow_thread import DataflowThread
@@ -88,7 +88,7 @@ class ScriptedRuntime:
         self.log: Any = None
         self.waves = ScriptedWaves(self._note)
         self.withdrawing: Callable[[Callable[[], None]], None] = lambda gone: gone()
-        self.commands = self.reporting = self
+        self.commands = self.reporting = self.stages = self
         self.history = SimpleNamespace(records=[RECORD])
         self.decisions = SimpleNamespace(newest=["decided"])
 
@@ -117,6 +117,18 @@ class ScriptedRuntime:
     def retry(self, action: str | None, now: float) -> tuple[str, ...]:
         self._note("retry", action, now)
         return (action or "all",)
+
+    def listed(self, now: float) -> tuple[str, ...]:
+        self._note("stages", now)
+        return ("clean",)
+
+    def rebuild(self, action: str, *, with_sources: bool, now: float) -> RebuildAnswer:
+        self._note("rebuild", action, with_sources, now)
+        return RebuildAnswer((action,), {action: "r2"}, {})
+
+    def compact(self, action: str, now: float) -> RunAnswer:
+        self._note("compact", action, now)
+        return RunAnswer(action, "r2")
 
     def log_of(self, of: str, attempt: int | None) -> Any:
         self._note("log", of, attempt)

@@ -47,6 +47,15 @@ RUN = {"action": "clean", "run": "r2", "waits": "", "follows": False}
         ),
         ("POST", "waves", {"time": 0}, ("mark", (), NOW, 0.0), {"wave": 4, "time": 0.0}),
         ("POST", "waves", None, ("mark", (), NOW, None), {"wave": 4, "time": NOW}),
+        ("GET", "stages", None, ("stages", NOW), ["clean"]),
+        (
+            "POST",
+            "stages/rebuild",
+            {"action": "clean", "with_sources": True},
+            ("rebuild", "clean", True, NOW),
+            {"actions": ["clean"], "runs": {"clean": "r2"}, "waits": {}},
+        ),
+        ("POST", "stages/compact", {"action": "clean"}, ("compact", "clean", NOW), RUN),
         ("GET", "explain", None, ("explain", NOW), {"explained": NOW}),
     ],
 )

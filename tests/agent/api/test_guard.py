@@ -19,6 +19,8 @@ BODIES = {
     "/v1/flows": b'{"source": "x"}',
     "/v1/flows/{name}/run": b'{"action": "a"}',
     "/v1/flows/{name}/cancel": b'{"action": "a"}',
+    "/v1/flows/{name}/stages/rebuild": b'{"action": "a"}',
+    "/v1/flows/{name}/stages/compact": b'{"action": "a"}',
     "/v1/flows/{name}/waves": b"{}",
     "/v1/flows/{name}/knowledge/trim": b'{"waves": 1}',
     "/v1/flows/{name}/sign": b'{"value": "", "seal": ""}',
@@ -99,7 +101,10 @@ def test_the_roles_are_what_is_documented() -> None:
     }
     assert changes == {
         Role.READ: set(),
-        Role.OPERATE: {"pause", "resume", "run", "cancel", "retry", "release", "waves", "train"},
+        Role.OPERATE: {
+            *("pause", "resume", "run", "cancel", "retry", "release", "waves", "train"),
+            *("rebuild", "compact"),
+        },
         Role.DEFINE: {"submit", "update", "sign", "knowledge", "trim", "{name}"},
     }
     assert {route.path for route in PROBES} == OPEN_PATHS

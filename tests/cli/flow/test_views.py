@@ -142,3 +142,10 @@ def test_a_stage_is_shown_with_what_waits_for_it() -> None:
     action = {**VIEW["status"]["actions"][0], "name": "parse", "flows": waits}
     status = {**VIEW["status"], "actions": [action]}
     assert any(waits in line.text for line in show_lines({**VIEW, "status": status}, None))
+
+
+def test_a_run_of_a_stage_is_shown_with_the_rows_that_it_has_made() -> None:
+    run = {**RUN, "outcome": "committed", "made": {"links": 12_345, "visited": 0}}
+    text = joined(text_of(show_lines({**VIEW, "runs": [run]}, 80)))
+    assert "rows of its increments: links 12,345, visited 0" in text
+    assert "rows of its" not in text_of(show_lines(VIEW, 80))

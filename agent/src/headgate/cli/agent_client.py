@@ -39,7 +39,11 @@ class Shown(Struct, frozen=True):
 _shown: ContextVar[Shown] = ContextVar("shown", default=Shown())  # noqa: B039 -- frozen
 
 
+_command: ContextVar[str] = ContextVar("command", default="flow")
+
+
 def keep_shown(
+    context: typer.Context,
     *,
     token_file: Annotated[
         Path | None,
@@ -59,6 +63,12 @@ def keep_shown(
 ) -> None:
     """Keep what the options before a command say, for the command."""
     _shown.set(Shown(token_file, ca, certificate, key))
+    _command.set(context.info_name or _command.get())
+
+
+def command_here() -> str:
+    """Return which group of commands is under way, such as ``flow``."""
+    return _command.get()
 
 
 def shown_here() -> Shown:

@@ -45,6 +45,7 @@ ENTRIES = (
     CommandEntry("agent", "Run the service that decides and launches steps.", "agent"),
     CommandEntry("sensor", "Say how busy a machine is that runs steps.", "agent"),
     CommandEntry("flow", "Check, submit and look at dataflows.", "agent"),
+    CommandEntry("stage", "Look after what stages of dataflows remember.", "agent,spark"),
     CommandEntry("token", "Make a token with which somebody may ask the agents.", "agent"),
     CommandEntry("replay", "Say what other bounds would have saved and cost.", "agent,local"),
     CommandEntry("demo", "Run a whole example and report on it.", "agent,observer,spark,local"),

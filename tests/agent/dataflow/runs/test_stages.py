@@ -152,3 +152,15 @@ def test_people_are_shown_what_waits_for_a_stage_and_who_holds_it() -> None:
         "second": "",
         "third": "1 of 100 increments of `others` (first.others) wait",
     }
+
+
+def test_the_record_of_a_committed_run_says_how_many_rows_its_increments_have() -> None:
+    world = World(parse_dataflow(TWO_STAGES, "test"))
+    waves(world, 1)
+
+    last = {each.name: each.last for each in status(world, world.agents[-1]).actions}
+    first, third = last["first"], last["third"]
+    assert first is not None
+    assert third is not None
+    assert first.made == {"units": first.attempt, "others": first.attempt}
+    assert third.made == {}

@@ -64,6 +64,14 @@ class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     action: str | None = None
 
 
+class RebuildRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names a stage that is to be rebuilt."""
+
+    action: str
+    with_sources: bool = False
+    """Whether those are rebuilt, too, that make what it reads."""
+
+
 class LogRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Names an action, of which the newest attempt is meant, or a run."""
 

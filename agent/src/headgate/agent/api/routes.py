@@ -40,6 +40,7 @@ from headgate.agent.api.messages import (
     FlowView,
     KeptPairs,
     KnowledgeRequest,
+    RebuildRequest,
     ReleasedActions,
     RetriedActions,
     SignRequest,
@@ -190,6 +191,24 @@ class _Api:
         return await self._called(
             request, lambda runtime, now: RetriedActions(runtime.commands.retry(body.action, now))
         )
+
+    async def stages(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.stages.listed(now))
+
+    async def rebuild(self, request: Request) -> Response:
+        body = await body_of(request, RebuildRequest)
+        note(request.scope, Note(request.path_params["name"], body.action))
+        return await self._called(
+            request,
+            lambda runtime, now: runtime.stages.rebuild(
+                body.action, with_sources=body.with_sources, now=now
+            ),
+        )
+
+    async def compact(self, request: Request) -> Response:
+        action = required_action(await body_of(request, ActionRequest), "compact")
+        note(request.scope, Note(request.path_params["name"], action))
+        return await self._called(request, lambda runtime, now: runtime.stages.compact(action, now))
 
     async def explain(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, now: runtime.reporting.explain(now))
@@ -353,6 +372,9 @@ ROUTES = (
     ApiRoute("GET", _FLOW, Role.READ, _Api.flow),
     ApiRoute("GET", f"{_FLOW}/logs", Role.READ, _Api.logs),
     ApiRoute("GET", f"{_FLOW}/explain", Role.READ, _Api.explain),
+    ApiRoute("GET", f"{_FLOW}/stages", Role.READ, _Api.stages),
+    ApiRoute("POST", f"{_FLOW}/stages/rebuild", Role.OPERATE, _Api.rebuild),
+    ApiRoute("POST", f"{_FLOW}/stages/compact", Role.OPERATE, _Api.compact),
     ApiRoute("GET", f"{_FLOW}/runs", Role.READ, _Api.runs),
     ApiRoute("GET", f"{_FLOW}/decisions", Role.READ, _Api.decisions),
     ApiRoute("GET", f"{_FLOW}/waves/{{wave:int}}", Role.READ, _Api.wave),

@@ -15,7 +15,7 @@ from headgate.agent.dataflow.views import ActionStatus, FlowExplanation, FlowSta
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
-from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult
+from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult, RunPurpose
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.learning import LEARNED, learned_actions
 
@@ -107,6 +107,9 @@ class Reporting:
             if explained.held_by:
                 holders = " and ".join(f"`{name}`" for name in explained.held_by)
                 parts.append(f"held by {holders}")
+            stage = self._state.engine.actions[explained.action].stage
+            if stage is not None and stage.wanted is not RunPurpose.ADVANCE:
+                parts.append(f"asked for: {stage.wanted}")
             words[explained.action] = "; ".join(parts)
         return words
 

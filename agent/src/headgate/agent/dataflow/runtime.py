@@ -34,6 +34,7 @@ from headgate.agent.dataflow.lost_observers import LostObservers
 from headgate.agent.dataflow.reporting import Reporting
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
+from headgate.agent.dataflow.runs.stages import Stages
 from headgate.agent.dataflow.state import FlowState
 from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.scans import EngineScans
@@ -135,6 +136,7 @@ class Runtime:
             consumption,
             self._barriers,
         )
+        self.stages = Stages(state, self, context, attempts)
         self.reporting = Reporting(
             state, context, self._barriers, history, decisions, attempts, waves, consumption
         )

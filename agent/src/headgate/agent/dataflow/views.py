@@ -9,7 +9,8 @@ from msgspec import Struct
 from headgate.agent.kafka.read_counts import ContainerReads
 from headgate.agent.ports import BadRecord, WorkerState
 from headgate.agent.state.run_records import RunRecord
-from headgate.engine import Explanation
+from headgate.engine import Explanation, OnChange, RunPurpose
+from headgate.engine import FlowExplanation as InputFlowExplanation
 
 
 class Phase(StrEnum):
@@ -56,6 +57,39 @@ class ActionStatus(Struct, frozen=True):
     last: RunRecord | None
     flows: str = ""
     """Of a stage, in words, what waits for it and who holds it; empty where nothing does."""
+
+
+class StageStatus(Struct, frozen=True):
+    """A stage of a dataflow, as its owner sees it; what is in its files it does not look into."""
+
+    action: str
+    state: str
+    """How it stands, in a word, as ``flow show`` has it."""
+    location: str
+    """Where the dataflow's stages keep their files: a URI, or a path where steps run."""
+    manifest: str
+    """The name, below that, of the file that says all of its state; empty where it has none."""
+    on_change: OnChange
+    flows: tuple[InputFlowExplanation, ...] = ()
+    """What waits on its input flows."""
+    held_by: tuple[str, ...] = ()
+    wanted: RunPurpose = RunPurpose.ADVANCE
+    """What its next run is for."""
+    awaits: tuple[str, ...] = ()
+    """The stages that are rebuilt before it."""
+    failure: str = ""
+    """Why it is in quarantine, or why the last attempt failed."""
+
+
+class RebuildAnswer(Struct, frozen=True):
+    """What becomes of a rebuild that somebody asked for."""
+
+    actions: tuple[str, ...]
+    """The stages whose next run begins with nothing, makers first."""
+    runs: dict[str, str]
+    """By stage, the run that was launched already."""
+    waits: dict[str, str]
+    """By stage, what keeps that run from being launched yet, in words."""
 
 
 class FlowStatus(Struct, frozen=True):

@@ -60,6 +60,8 @@ class RunRecord(Struct, frozen=True):
     """The first of them, in words."""
     code: str = ""
     """SHA-256 (hexadecimal) of the modules of steps that its process had read."""
+    made: dict[str, int] = {}
+    """Of a stage that has committed, rows of its increments by flow that others read."""
 
 
 def record_column(number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What the commands of ``headgate flow`` have in common: a question to an agent, and its answer."""
+"""What commands that ask agents have in common: a question to an agent, and its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import httpx
 import msgspec
 import typer
 
-from headgate.cli.agent_client import ADDRESS_VARIABLE, base_url, connect, cure, shown_here
+from headgate.cli.agent_client import (
+    ADDRESS_VARIABLE,
+    base_url,
+    command_here,
+    connect,
+    cure,
+    shown_here,
+)
 from headgate.cli.json_document import print_document
 from headgate.settings import ConfigurationError
 
@@ -79,7 +86,7 @@ def fail(message: str, *, json: bool, problems: Any = ()) -> NoReturn:
         document = {"error": message, "problems": problems}
         print_document(document)
     else:
-        typer.echo(f"headgate flow: {message}", err=True)
+        typer.echo(f"headgate {command_here()}: {message}", err=True)
         for problem in problems:
             place = f"{problem['file']}:{problem['line']}:{problem['column']}"
             typer.echo(f"{place}: {problem['message']}; {problem['cure']}", err=True)

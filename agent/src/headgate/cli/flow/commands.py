@@ -32,6 +32,7 @@ from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
 
 app = typer.Typer(
+    name="flow",
     no_args_is_help=True,
     add_completion=False,
     help="Check, submit and look at dataflows.",

@@ -187,6 +187,9 @@ def _run(run: Any, width: int | None) -> Row:
     details = [f"{run['run']}: {run['cause']}"]
     if run["reason"]:
         details.append(run["reason"])
+    if made := run.get("made"):
+        rows = ", ".join(f"{flow} {count:,}" for flow, count in made.items())
+        details.append(f"rows of its increments: {rows}")
     if run.get("undecoded"):
         others = f" and {run['undecoded'] - 1} more" if run["undecoded"] > 1 else ""
         details.append(f"not decoded: {run['undecodable']}{others}")

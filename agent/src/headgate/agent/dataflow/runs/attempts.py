@@ -17,7 +17,14 @@ from headgate.agent.errors import Refused
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.agent.state.saved_state import FlowProgress
-from headgate.engine import Launch, RunFailed, RunFinished, RunRehearsed, RunStarted
+from headgate.engine import (
+    CompactionRequested,
+    Launch,
+    RunFailed,
+    RunFinished,
+    RunRehearsed,
+    RunStarted,
+)
 from headgate.events import VERSION, Fence
 from headgate.flows import JobLauncher, SessionLauncher, StepLauncher
 from headgate.flows import Launcher as FlowLauncher
@@ -423,17 +430,19 @@ class Attempts:
         """Take a run for committed: all that it has written was consumed."""
         attempt = self._active.pop(end.run)
         outcome = RunOutcome.SHADOW if attempt.shadow else RunOutcome.COMMITTED
-        self._note(attempt, outcome=outcome)
+        # Whoever heard of the commit: what a stage has named says what it has made.
+        made = decode_result(end.result)
+        self._note(attempt, outcome=outcome, made={} if made is None else made.rows)
         self._measure(attempt, outcome)
         self.committed_runs[end.action] += 1
         which = (now, end.action, end.run, end.attempt)
         if attempt.shadow:
             self._port.handle(RunRehearsed(*which))
             return
-        # Whoever heard of the commit: what a stage has named says what it has made.
-        made = decode_result(end.result)
         produced = () if made is None else made.produced
         self._port.handle(RunFinished(*which, end.result, produced))
+        if made is not None and made.upkeep:
+            self._port.handle(CompactionRequested(now, end.action, wholly=False))
 
     def cancel(self, action: str) -> None:
         """Have an action's attempt ended; what follows is what follows any failure.

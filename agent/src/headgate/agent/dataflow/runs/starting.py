@@ -53,14 +53,26 @@ def stage_request(
     stage = next((a.stage for a in dataflow.spec.actions if a.name == launch.action), None)
     if stage is None:
         return None
-    location = dataflow.state or stages
-    if "://" not in location:
-        location = str(Path(definition.directory) / Path(location).expanduser())
     taken = {flow: part.read for flow, part in launch.taken.items()}
     return StageRequest(
-        location,
+        stage_location(dataflow, definition, stages),
         {flow: tuple(one.name for one in taken.get(flow, ())) for flow in stage.inputs},
         stage.outputs,
         tuple(sorted(needed)),
         dataflow.on_change.get(launch.action, OnChange.REFUSE),
+        launch.purpose,
     )
+
+
+def stage_location(dataflow: Dataflow, definition: Definition, stages: str) -> str:
+    """Return where the stages of a dataflow keep their files: a URI, or a path from the root.
+
+    Args:
+        dataflow: whose stages they are.
+        definition: where its file was.
+        stages: where stages keep their files whose dataflow does not say it.
+    """
+    location = dataflow.state or stages
+    if "://" in location:
+        return location
+    return str(Path(definition.directory) / Path(location).expanduser())

@@ -1,0 +1,324 @@
+"""``headgate stage``: what stages remember, whether it is whole, and having it made anew."""
+
+from __future__ import annotations
+
+import json as text_json
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import typer
+from rich.console import Console
+
+from headgate.cli.agent_client import AgentOption, keep_shown
+from headgate.cli.flow.asking import ask, fail, printed
+from headgate.cli.flow.views import Line
+from headgate.cli.json_document import JsonOption, print_document
+from headgate.cli.stage.finding import (
+    FoundState,
+    LocationOption,
+    ManifestOption,
+    found_state,
+    required_state,
+    stage_status,
+    stage_statuses,
+)
+from headgate.cli.stage.views import row_lines, stage_lines, state_document
+from headgate.incremental import Key, StateError, StoredState, UnusableKey, stage_name
+
+app = typer.Typer(
+    name="stage",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Look after what stages of dataflows remember.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(keep_shown)
+
+_NOT_YET: Final = 3  # exit status: the agent did what was asked, and nothing came of it yet
+_DAMAGED: Final = 4  # exit status of `verify`: something is not as it was written
+_ROWS: Final = 100
+"""Shown where nothing else is said: more are for a file."""
+
+DataflowArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the dataflow.")]
+ActionArgument = Annotated[str, typer.Argument(help="The stage: an action of the dataflow.")]
+
+_console = Console()
+
+
+class Format(StrEnum):
+    """As what rows of a state are written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    """One object a line."""
+    PARQUET = "parquet"
+
+
+@app.command()
+def show(
+    name: DataflowArgument,
+    action: Annotated[
+        str | None, typer.Argument(help="The stage; all of the dataflow, if none.")
+    ] = None,
+    *,
+    state: LocationOption = None,
+    manifest: ManifestOption = None,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show stages: what waits for them, who holds them, and what their states come to."""
+    if state is not None:
+        if action is None:
+            fail("name the stage: a folder does not say which there are", json=json)
+        found = [FoundState(required_state(name, action, state, manifest, agent, json=json))]
+        names = [action]
+    else:
+        if action is None:
+            statuses = stage_statuses(name, agent, json=json)
+        else:
+            statuses = [stage_status(name, action, agent, json=json)]
+        found = [found_state(name, status, manifest if action else None) for status in statuses]
+        names = [status["action"] for status in statuses]
+    if json:
+        print_document([_document(one, each) for one, each in zip(names, found, strict=True)])
+        return
+    for one, each in zip(names, found, strict=True):
+        _show(stage_lines(each, stage_name(name, one), _console.width))
+
+
+def _document(action: str, found: FoundState) -> dict[str, Any]:
+    return {
+        "action": action,
+        "status": found.status,
+        "state": None if found.stored is None else state_document(found.stored),
+        "trouble": found.trouble,
+    }
+
+
+@app.command("state")
+def show_state(
+    name: DataflowArgument,
+    action: ActionArgument,
+    *,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            help="A group, by its key: text, or JSON for others (5, 1.5, null, true; a list is a "
+            "key of several columns). What may be either is looked for as both.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help=f"Rows at most; {_ROWS}, or all of them into a file.", min=1)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File that rows go to; its name says the format."),
+    ] = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="The format, if it is another.")
+    ] = None,
+    state: LocationOption = None,
+    manifest: ManifestOption = None,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the rows of a stage's state, or write them to a file: CSV, JSON lines or Parquet."""
+    stored = required_state(name, action, state, manifest, agent, json=json)
+    format_ = format_ or _format(output, json=json)
+    if format_ is Format.PARQUET and output is None:
+        fail("Parquet is for a file: name it with --output", json=json)
+    most = limit if limit is not None or output is not None else _ROWS
+    try:
+        rows = stored.arrow(_keys(key or ()), most)
+    except (StateError, UnusableKey, OSError) as error:
+        fail(str(error), json=json)
+    if output is not None:
+        _write(rows, output, format_, json=json)
+        if not printed({"rows": len(rows), "file": str(output)}, json=json):
+            _console.print(f"{len(rows)} rows are in {output}.", markup=False, highlight=False)
+    elif json:
+        print_document(_plain(rows))
+    elif format_ is Format.TABLE:
+        _show(row_lines(rows, _console.width))
+        if most is not None and len(rows) == most:
+            _console.print(f"The first {most} rows; more with --limit, all with --output FILE.")
+    else:
+        typer.echo(_text(rows, format_).decode(), nl=False)
+
+
+def _format(output: Path | None, *, json: bool) -> Format:
+    if output is None:
+        return Format.TABLE
+    suffix = output.suffix.removeprefix(".")
+    known = {"csv": Format.CSV, "json": Format.JSON, "parquet": Format.PARQUET}
+    if suffix not in known:
+        fail(f"{output} says no format; end it with .csv, .json or .parquet", json=json)
+    return known[suffix]
+
+
+def _keys(written: Iterable[str]) -> list[Key]:
+    found: list[Key] = []
+    for text in written:
+        found.append(text)
+        try:
+            value = text_json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(value, list):
+            found.append(tuple(value))
+        elif not isinstance(value, dict):
+            found.append(value)
+            if type(value) is int:
+                found.append(float(value))
+    return found
+
+
+def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as JSON can say them: bytes in base64, as everywhere in ``--json``."""
+    return [msgspec.to_builtins(row) for row in rows.to_pylist()]
+
+
+def _text(rows: pa.Table, format_: Format) -> bytes:
+    if format_ is Format.JSON:
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in _plain(rows))
+    sink = pa.BufferOutputStream()
+    nested = [i for i, field in enumerate(rows.schema) if pa.types.is_nested(field.type)]
+    for at in nested:
+        texts = [
+            None if v is None else text_json.dumps(v, default=str) for v in rows[at].to_pylist()
+        ]
+        rows = rows.set_column(at, rows.column_names[at], pa.array(texts, pa.string()))
+    pyarrow.csv.write_csv(rows, sink)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _write(rows: pa.Table, output: Path, format_: Format, *, json: bool) -> None:
+    try:
+        if format_ is Format.PARQUET:
+            pyarrow.parquet.write_table(rows, output)
+        elif format_ is Format.TABLE:
+            fail("a table is for people; name csv, json or parquet", json=json)
+        else:
+            output.write_bytes(_text(rows, format_))
+    except (OSError, pa.ArrowException) as error:
+        fail(f"{output} could not be written: {error}", json=json)
+
+
+@app.command()
+def rebuild(
+    name: DataflowArgument,
+    action: ActionArgument,
+    *,
+    with_sources: Annotated[
+        bool,
+        typer.Option(
+            "--with-sources", help="Rebuild the stages, too, that make what it reads, however far."
+        ),
+    ] = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a state anew from all that the inputs hold, and those of all stages that read of it.
+
+    A run under way ends first. The exit status is 3 where nothing could be launched yet.
+    """
+    path = f"/v1/flows/{quote(name, safe='')}/stages/rebuild"
+    answer = ask("POST", path, agent, {"action": action, "with_sources": with_sources}, json=json)
+    if not printed(answer, json=json):
+        for each in answer["actions"]:
+            if each in answer["runs"]:
+                said = f"{each} of {name} begins with nothing in run {answer['runs'][each]}"
+            else:
+                said = f"{each} of {name} is rebuilt as soon as it can: {answer['waits'][each]}"
+            _console.print(f"{said}.", markup=False, highlight=False)
+        _console.print(f"See `headgate flow show {name}`.", highlight=False)
+    if not answer["runs"]:
+        raise typer.Exit(_NOT_YET)
+
+
+@app.command()
+def compact(
+    name: DataflowArgument,
+    action: ActionArgument,
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Merge the files of a state in a run of its own, which reads nothing of the inputs.
+
+    The exit status is 3 where the run has to wait for something else than one under way.
+    """
+    path = f"/v1/flows/{quote(name, safe='')}/stages/compact"
+    answer = ask("POST", path, agent, {"action": action}, json=json)
+    if not printed(answer, json=json):
+        if answer["run"] is not None:
+            said = f"{action} of {name} is compacted by {answer['run']}"
+        else:
+            said = f"{action} of {name} is compacted as soon as it can: {answer['waits']}"
+        _console.print(f"{said}; see `headgate flow show {name}`.", markup=False, highlight=False)
+    if answer["run"] is None and not answer["follows"]:
+        raise typer.Exit(_NOT_YET)
+
+
+@app.command()
+def verify(
+    name: DataflowArgument,
+    action: ActionArgument,
+    *,
+    state: LocationOption = None,
+    manifest: ManifestOption = None,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read all files of a state and check that they are what was written.
+
+    The exit status is 4 where one is not, and 1 where not even the manifest can be read.
+    """
+    stored = required_state(name, action, state, manifest, agent, json=json)
+    damaged = list(stored.damaged())
+    cure = f"headgate stage rebuild {name} {action}"
+    if json:
+        print_document(
+            {
+                "manifest": stored.name,
+                "files": stored.files,
+                "damaged": damaged,
+                "cure": cure if damaged else "",
+            }
+        )
+    else:
+        _tell_damage(stored, damaged, cure)
+    if damaged:
+        raise typer.Exit(_DAMAGED)
+
+
+def _tell_damage(stored: StoredState, damaged: list[Any], cure: str) -> None:
+    of = f"{stored.files} files of epoch {stored.manifest.epoch}"
+    if not damaged:
+        _console.print(f"All {of} are as they were written.", highlight=False)
+        return
+    for file in damaged:
+        _console.print(
+            f"{file.file} {file.wrong}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+    _console.print(
+        f"{len(damaged)} of {of} are damaged; `{cure}` makes the state anew.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _show(lines: Iterable[Line]) -> None:
+    for line in lines:
+        _console.print(line.text, style=line.style, markup=False, highlight=False, soft_wrap=True)

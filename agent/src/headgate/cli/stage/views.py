@@ -1,0 +1,141 @@
+"""Stages as people read them: what an agent says, and what the manifest of their state says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from headgate.cli.flow.views import Line, Row, table
+from headgate.cli.stage.finding import FoundState
+from headgate.engine import seconds_words
+from headgate.events import Cut
+from headgate.incremental import StoredState
+
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+_STEP: Final = 1000
+
+
+def size_words(size: float) -> str:
+    """Return a number of bytes as people read it."""
+    unit = 0
+    while size >= _STEP and unit < len(_UNITS) - 1:
+        size, unit = size / _STEP, unit + 1
+    return f"{size:.3g} {_UNITS[unit]}" if unit else f"{int(size)} {_UNITS[0]}"
+
+
+def state_document(stored: StoredState) -> dict[str, Any]:
+    """Return what is told of a state: its manifest, and what that comes to."""
+    manifest = stored.manifest
+    files = [ref for bucket in manifest.buckets for ref in bucket.files]
+    runs = [len(bucket.runs) for bucket in manifest.buckets]
+    return {
+        "manifest": stored.name,
+        "written": stored.written,
+        "epoch": manifest.epoch,
+        "code": manifest.code,
+        "match": manifest.match,
+        "previous": manifest.previous,
+        "columns": {field.name: str(field.type) for field in stored.columns},
+        "rows_written": sum(ref.rows for ref in files),
+        "bytes": sum(ref.length for ref in files),
+        "buckets": len(manifest.buckets),
+        "runs": {"most": max(runs, default=0), "all": sum(runs)},
+        "outputs": {
+            flow: {
+                "columns": _columns(manifest.schemas.get(flow)),
+                "rows": sum(ref.rows for ref in refs),
+                "bytes": sum(ref.length for ref in refs),
+            }
+            for flow, refs in manifest.outputs.items()
+        },
+        "read": {flow: cursor_words(cursor) for flow, cursor in manifest.cursors.items()},
+    }
+
+
+def _columns(serialised: bytes | None) -> dict[str, str]:
+    schema = pa.schema([]) if serialised is None else pa.ipc.read_schema(pa.py_buffer(serialised))
+    return {field.name: str(field.type) for field in schema}
+
+
+def cursor_words(cursor: bytes) -> str:
+    """Return how far an input flow was read: offsets of topics, or the last increment."""
+    said = msgspec.msgpack.decode(cursor)
+    if isinstance(said, dict) and "last" in said:
+        return f"increment {said['last']}" if said["last"] else "nothing yet"
+    cut = msgspec.msgpack.decode(cursor, type=Cut)
+    topics = (
+        f"{topic} to offset {', '.join(map(str, offsets))}"
+        for topic, offsets in sorted(cut.offsets.items())
+    )
+    return "; ".join(topics) or "nothing yet"
+
+
+def stage_lines(found: FoundState, name: str, width: int | None) -> Iterator[Line]:
+    """Yield one stage: how it stands, what waits for it, and what its state is."""
+    yield Line(name, "bold")
+    if found.status is not None:
+        yield from _status_lines(found.status, width)
+    if found.stored is None:
+        yield Line(f"  {found.trouble}", "yellow")
+        return
+    told = state_document(found.stored)
+    age = seconds_words(max(0.0, time.time() - told["written"]))
+    yield Line(f"  epoch {told['epoch']}, written {age} ago by version {told['code']!r}")
+    yield Line(f"  manifest {told['manifest']}")
+    runs = told["runs"]
+    yield Line(
+        f"  {told['rows_written']} rows in {size_words(told['bytes'])}, tombstones and what newer "
+        f"ones hide included; {told['buckets']} buckets, {runs['all']} runs beside their bases, "
+        f"{runs['most']} at most of one"
+    )
+    columns = ", ".join(f"{column} {kind}" for column, kind in told["columns"].items())
+    yield Line(f"  state: {columns or 'none'} (matched by {told['match']})")
+    for flow, made in told["outputs"].items():
+        columns = ", ".join(f"{column} {kind}" for column, kind in made["columns"].items())
+        yield Line(f"  out `{flow}`: {columns}; {made['rows']} rows in the last epoch")
+    for flow, words in told["read"].items():
+        yield Line(f"  in `{flow}`: read up to {words}")
+
+
+def _status_lines(status: Any, width: int | None) -> Iterator[Line]:
+    words = status["state"]
+    if status["held_by"]:
+        words += f", held by {', '.join(status['held_by'])}"
+    if status["wanted"] != "advance":
+        words += f", asked for: {status['wanted']}"
+    if status["awaits"]:
+        words += f" after {', '.join(status['awaits'])}"
+    yield Line(f"  {words}")
+    if status["failure"]:
+        yield Line(f"  {status['failure']}", "red")
+    waiting = [
+        Row(
+            (
+                each["flow"],
+                each["source"],
+                str(each["unread"]),
+                str(each["waiting"]),
+                str(each["rows"]),
+                str(each["backlog"]),
+            )
+        )
+        for each in status["flows"]
+    ]
+    if waiting:
+        columns = ("flow", "made by", "unread", "waiting", "rows", "backlog")
+        for line in table(columns, waiting, width):
+            yield Line(f"  {line.text}", line.style)
+
+
+def row_lines(rows: pa.Table, width: int | None) -> Iterator[Line]:
+    """Yield rows of a state as a table."""
+    cells = [Row(tuple(map(_cell, row.values()))) for row in rows.to_pylist()]
+    yield from table(rows.column_names, cells, width)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

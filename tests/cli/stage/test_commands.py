@@ -1,0 +1,253 @@
+"""What the commands of ``headgate stage`` ask of an agent, and what they read themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from answering import Agent
+from scripted_runs import ScriptedFlow
+from typer.testing import CliRunner
+
+from headgate.cli.stage.commands import app
+from headgate.incremental import InputFlow, Stage, StateFlow
+from headgate.spark import decode_result
+
+READ = pa.schema({"key": pa.string(), "n": pa.int64()})
+
+
+def _sum(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
+    n = sum(row["n"] for name in flows for row in flows[name])
+    return {"state": [{"n": n}], "sums": [{"key": key, "n": n}]}
+
+
+COUNT = Stage(
+    "count",
+    inputs={"pages": InputFlow("key")},
+    outputs={"sums": READ},
+    translate=_sum,
+    state=StateFlow(pa.schema({"n": pa.int64()})),
+)
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> ScriptedFlow:
+    """Two epochs of a stage, as ``count`` of dataflow ``flow``."""
+    flow = ScriptedFlow(tmp_path / "state", ("pages", "sums"), READ)
+    for n in (1, 2):
+        flow.containers["pages"] += [{"key": key, "n": n} for key in "abc"[: n + 1]]
+        flow.run("count", COUNT, flow.request())
+    return flow
+
+
+def status(flow: ScriptedFlow, **changes: Any) -> dict[str, Any]:
+    result = decode_result(flow.results["count"])
+    assert result is not None
+    return {
+        "action": "count",
+        "state": "idle",
+        "location": str(flow.path),
+        "manifest": result.manifest,
+        "on_change": "refuse",
+        "flows": [],
+        "held_by": [],
+        "wanted": "advance",
+        "awaits": [],
+        "failure": "",
+        **changes,
+    }
+
+
+def run(*arguments: str, exits: int = 0) -> str:
+    result = CliRunner().invoke(app, [*arguments])
+    assert result.exit_code == exits, result.output
+    return result.output
+
+
+def run_there(agent: Agent, *arguments: str, exits: int = 0) -> str:
+    return run(*arguments, "--agent", agent.address, exits=exits)
+
+
+def in_folder(flow: ScriptedFlow, *arguments: str, exits: int = 0) -> str:
+    return run(*arguments, "--state", str(flow.path), exits=exits)
+
+
+# -- show ----------------------------------------------------------------------------------------
+
+
+def test_a_stage_is_shown_as_the_agent_and_its_manifest_say(
+    agent: Agent, flow: ScriptedFlow
+) -> None:
+    waiting = {
+        "flow": "units",
+        "source": "parse.all",
+        "waiting": 3,
+        "unread": 2,
+        "rows": 70,
+        "backlog": 100,
+    }
+    agent.answers = [status(flow, flows=[waiting], held_by=["next"], wanted="rebuild")]
+    told = run_there(agent, "show", "flow")
+    assert agent.asked == [("GET", "/v1/flows/flow/stages", None)]
+    for words in (
+        "flow/count",
+        "idle, held by next, asked for: rebuild",
+        "parse.all",
+        "epoch 2",
+        "version '1'",
+        "state: n int64 (matched by group)",
+        "out `sums`: key string, n int64; 3 rows in the last epoch",
+        "in `pages`: read up to pages to offset 5",
+    ):
+        assert words in told
+
+
+def test_a_state_that_is_elsewhere_is_not_taken_for_none(agent: Agent, flow: ScriptedFlow) -> None:
+    agent.answers = [status(flow, location="/nowhere/at/all")]
+    told = run_there(agent, "show", "flow", "count")
+    assert "is missing" in told
+    assert "a path of the machine where steps run" in told
+
+
+def test_a_stage_without_state_says_so(agent: Agent, flow: ScriptedFlow) -> None:
+    agent.answers = [status(flow, manifest="")]
+    assert "no run of it has committed" in run_there(agent, "show", "flow")
+    assert "no run of it has committed" in run_there(agent, "state", "flow", "count", exits=1)
+
+
+def test_a_stage_that_is_not_there_is_told_with_those_that_are(
+    agent: Agent, flow: ScriptedFlow
+) -> None:
+    agent.answers = [status(flow)]
+    told = run_there(agent, "show", "flow", "cuont", exits=1)
+    assert "headgate stage: dataflow flow has no stage 'cuont', but count" in told
+
+
+def test_a_folder_is_shown_without_an_agent(flow: ScriptedFlow) -> None:
+    (told,) = json.loads(in_folder(flow, "show", "flow", "count", "--json"))
+    state = told["state"]
+    assert (state["epoch"], state["columns"], state["outputs"]["sums"]["rows"]) == (
+        2,
+        {"n": "int64"},
+        3,
+    )
+    assert told["status"] is None
+
+
+# -- state ---------------------------------------------------------------------------------------
+
+
+def test_rows_are_shown_as_a_table_or_as_documents(flow: ScriptedFlow) -> None:
+    told = in_folder(flow, "state", "flow", "count")
+    assert sorted(told.splitlines()[1:]) == ["a     3", "b     3", "c     2"]
+    rows = json.loads(in_folder(flow, "state", "flow", "count", "--json"))
+    assert sorted(rows, key=lambda row: row["_key"])[2] == {"_key": "c", "n": 2}
+
+
+def test_groups_are_found_by_their_keys(flow: ScriptedFlow) -> None:
+    told = in_folder(flow, "state", "flow", "count", "--key", "c", "--key", "z", "--format", "csv")
+    assert told == '"_key","n"\n"c",2\n'
+
+
+def test_a_limit_is_kept_and_told(flow: ScriptedFlow) -> None:
+    told = in_folder(flow, "state", "flow", "count", "--limit", "2")
+    assert "The first 2 rows" in told
+    assert len(told.splitlines()) == 4
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_all_rows_go_to_a_file(flow: ScriptedFlow, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"rows.{kind}"
+    assert "3 rows" in in_folder(flow, "state", "flow", "count", "-o", str(file))
+    if kind == "parquet":
+        assert sorted(pq.read_table(file).column("_key").to_pylist()) == ["a", "b", "c"]
+    else:
+        assert len(file.read_text().splitlines()) == 3 + (kind == "csv")
+
+
+def test_a_file_whose_name_says_no_format_is_refused(flow: ScriptedFlow, tmp_path: Path) -> None:
+    told = in_folder(flow, "state", "flow", "count", "-o", str(tmp_path / "rows"), exits=1)
+    assert "end it with .csv, .json or .parquet" in told
+
+
+# -- verify --------------------------------------------------------------------------------------
+
+
+def test_a_whole_state_is_verified(agent: Agent, flow: ScriptedFlow) -> None:
+    agent.answers = [status(flow)]
+    assert "are as they were written" in run_there(agent, "verify", "flow", "count")
+
+
+def damage(flow: ScriptedFlow, how: str) -> str:
+    """Damage a file that the last manifest names; return its path."""
+    told = json.loads(in_folder(flow, "verify", "flow", "count", "--json"))
+    files = [path for path in flow.path.rglob("*.arrow") if path.stat().st_size]
+    manifest = flow.path / told["manifest"]
+    [one, *_] = [path for path in files if path.name.encode() in manifest.read_bytes()]
+    if how == "missing":
+        one.unlink()
+    elif how == "short":
+        one.write_bytes(one.read_bytes()[:-10])
+    else:
+        content = bytearray(one.read_bytes())
+        content[len(content) // 2] ^= 1
+        one.write_bytes(content)
+    return str(one)
+
+
+@pytest.mark.parametrize("how", ["missing", "short", "altered"])
+def test_what_is_damaged_is_named_with_the_cure(flow: ScriptedFlow, how: str) -> None:
+    path = damage(flow, how)
+    told = in_folder(flow, "verify", "flow", "count", exits=4)
+    assert path in told
+    assert "`headgate stage rebuild flow count` makes the state anew" in told
+    document = json.loads(in_folder(flow, "verify", "flow", "count", "--json", exits=4))
+    assert [one["file"] for one in document["damaged"]] == [path]
+
+
+def test_a_damaged_manifest_is_named(flow: ScriptedFlow) -> None:
+    for manifest in flow.path.rglob("*.manifest"):
+        manifest.write_bytes(manifest.read_bytes()[:40])
+    told = in_folder(flow, "verify", "flow", "count", exits=1)
+    assert "headgate stage rebuild flow count" in told
+
+
+def test_a_folder_without_the_stage_is_no_empty_state(flow: ScriptedFlow) -> None:
+    assert "has no state of `flow/other`" in in_folder(flow, "verify", "flow", "other", exits=1)
+
+
+# -- what agents do ------------------------------------------------------------------------------
+
+
+def test_a_rebuild_tells_which_stages_begin_anew(agent: Agent) -> None:
+    agent.answers = {
+        "actions": ["parse", "count"],
+        "runs": {"parse": "r7"},
+        "waits": {"count": "its state is made anew after that of parse"},
+    }
+    told = run_there(agent, "rebuild", "flow", "count", "--with-sources")
+    body = {"action": "count", "with_sources": True}
+    assert agent.asked == [("POST", "/v1/flows/flow/stages/rebuild", body)]
+    assert "parse of flow begins with nothing in run r7." in told
+    assert "count of flow is rebuilt as soon as it can: its state is made anew after" in told
+
+
+def test_a_rebuild_that_waits_says_so_by_its_exit_status(agent: Agent) -> None:
+    agent.answers = {"actions": ["a"], "runs": {}, "waits": {"a": "the dataflow is paused"}}
+    assert "the dataflow is paused" in run_there(agent, "rebuild", "flow", "a", exits=3)
+
+
+def test_a_compaction_tells_its_run(agent: Agent) -> None:
+    agent.answers = {"action": "count", "run": "r8", "waits": "", "follows": False}
+    assert "count of flow is compacted by r8" in run_there(agent, "compact", "flow", "count")
+    assert agent.asked == [("POST", "/v1/flows/flow/stages/compact", {"action": "count"})]
+
+
+def test_what_an_agent_refuses_is_told_in_its_words(agent: Agent) -> None:
+    agent.status, agent.answers = 409, {"error": "'count' of flow has no state yet"}
+    told = run_there(agent, "compact", "flow", "count", exits=1)
+    assert "headgate stage: 'count' of flow has no state yet" in told
