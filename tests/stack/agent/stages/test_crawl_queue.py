@@ -1,70 +1,113 @@
-"""The crawl queue on the real stack: what it says is crawled next, until it says nothing."""
+"""The crawl queue on the real stack: what it says is crawled next, until it says nothing.
+
+The loop is that of ``headgate demo crawl-queue``, on services that are there already.
+"""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Iterable
+import json
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from headgate.cli.demo.crawl_queue import CrawlFound, CrawlLoop, verdict
+from headgate.cli.demo.narration import Narrator
+
 pytestmark = pytest.mark.stack
 
-EXAMPLE = Path(__file__).parents[4] / "examples" / "crawl_queue"
-THRESHOLD = 5
-ROUNDS = 5
-AT_ONCE = 15
-"""Pages that a round crawls."""
+EXAMPLES = Path(__file__).parents[4] / "examples"
+FILE = EXAMPLES / "crawl_queue" / "crawl_queue.yaml"
+STAGES = ["pages", "extract", "count", "decide"]
+PAGES, FIRST, ROUNDS = 150, 60, 4
+LIMIT = 1800  # seconds; two minutes on two idle cores
+
+sys.path.insert(0, str(EXAMPLES))
 
 
-def test_a_crawler_that_follows_the_queue_reaches_what_can_be_reached(stand: Any) -> None:
-    drawn = random.Random(1)
-    urls = [f"s{number % 4}/{number}" for number in range(60)]
-    web = {url: drawn.choices(urls, k=9) for url in urls}
-    tables = {
-        kind: stand.stack.table(f"queue-{kind}", families=[family])
-        for kind, family in (("pages", "p"), ("sites", "s"), ("scores", "q"))
-    }
-    name = f"crawl-queue-{stand.identity}"
-    text = (EXAMPLE / "crawl_queue.yaml").read_text().replace("crawl-queue", name)
-    for kind, table in tables.items():
-        text = text.replace(f"table: queue-{kind}", f"table: {table}")
-    agent = stand.start_agent()
-    agent.ask(
-        "POST",
-        "/v1/flows",
-        {"source": text, "file": "crawl_queue.yaml", "directory": str(EXAMPLE)},
-    )
-    crawled: dict[str, list[str]] = {}
+class Silent:
+    """A narrator that nobody hears."""
 
-    def crawl(found: Iterable[str]) -> None:
-        with closing(stand.connect()) as connection:
-            for url in found:
-                crawled[url] = web[url]
-                text = "\n".join(web[url]).encode()
-                connection.table(tables["pages"]).put(url.encode(), {b"p:links": text})
-        agent.wave(name)
+    def say(self, text: str) -> None:
+        """Say nothing."""
 
-    def shown(table: str, column: bytes) -> dict[str, int]:
-        with closing(stand.stack.happybase()) as connection:
-            rows = connection.table(tables[table]).scan()
-            return {row.decode(): int(float(cells[column])) for row, cells in rows}
+    def done(self, waves: int) -> None:
+        """Show nothing."""
 
-    crawl(urls[:25])
-    for _ in range(ROUNDS):
-        linked = Counter(url for links in crawled.values() for url in dict.fromkeys(links))
-        queue = shown("scores", b"q:score")
-        assert queue == {
-            url: links for url, links in linked.items() if links >= THRESHOLD and url not in crawled
+
+class Running:
+    """The stand's services, as a demonstration has its own."""
+
+    def __init__(self, stand: Any) -> None:
+        self.thrift1 = stand.thrift1
+        self.api = f"http://{stand.start_agent().address}"
+
+
+class Crawl:
+    """The example with tables of its own."""
+
+    def __init__(self, stand: Any) -> None:
+        from crawl_queue.web import Crawler, Web
+
+        self._stand = stand
+        self.tables = {
+            kind: stand.stack.table(f"queue-{kind}", families=[family])
+            for kind, family in (("pages", "p"), ("sites", "s"), ("scores", "q"))
         }
-        sites: Counter[str] = Counter()
-        for url, links in linked.items():
-            sites[url.partition("/")[0]] += links
-        assert shown("sites", b"s:links") == dict(sites)
-        if not queue:
-            break
-        crawl(sorted(queue)[:AT_ONCE])
-    assert len(crawled) > 40
+        self.crawler = Crawler(Web(PAGES, 6, seed=1), at_once=15, again=3)
+        text = FILE.read_text().replace("name: crawl-queue", f"name: crawl-queue-{stand.identity}")
+        for kind, table in self.tables.items():
+            text = text.replace(f"table: queue-{kind}", f"table: {table}")
+        narrator = cast("Narrator", Silent())
+        self._loop = CrawlLoop(text, FILE, Running(stand), narrator, self.crawler)
+
+    def run(self) -> CrawlFound:
+        with closing(self._loop):
+            return self._loop.crawl(FIRST, ROUNDS, seed=1)
+
+    def shown(self, kind: str, column: bytes) -> dict[str, float]:
+        """Return a table as it is behind the observer."""
+        with closing(self._stand.stack.happybase()) as connection:
+            rows = connection.table(self.tables[kind]).scan()
+            return {row.decode(): float(cells[column]) for row, cells in rows}
+
+
+def test_a_crawler_that_follows_the_queue_has_what_all_pages_say(stand: Any) -> None:
+    from crawl_queue.stages import THRESHOLD
+    from crawl_queue.web import from_scratch
+
+    crawl = Crawl(stand)
+    found = crawl.run()
+    assert found.differing == [], verdict(found)
+    assert len(found.rounds) == ROUNDS
+    assert [[run.action for run in one.runs] for one in found.rounds] == [STAGES] * ROUNDS
+    assert all(one.again for one in found.rounds[1:]), "pages that had changed took links back"
+    assert found.rounds[-1].crawled > FIRST + 20
+    links = [run.made["links"] for run in found.runs("extract")]
+    assert links[0] > links[1] > 0, "an increment is of the pages of its round"
+    right = from_scratch(crawl.crawler.pages, THRESHOLD)
+    assert crawl.shown("scores", b"q:score") == right.queue
+    assert crawl.shown("sites", b"s:links") == right.sites
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(LIMIT)
+def test_the_command_says_that_the_queue_was_right_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headgate.cli", "demo", "crawl-queue"]
+    sizes = ["--rounds", "4", "--pages", "400", "--first", "80", "--at-once", "30"]
+    done = subprocess.run(
+        [*command, "--home", str(tmp_path), *sizes, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["differing"] == []
+    assert [one["again"] for one in result["rounds"]] == [0, 15, 15, 15]
+    assert "in the queue, as from scratch" in done.stderr
+    assert not [entry for entry in (tmp_path / "demos").iterdir() if entry.is_dir()]

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from headgate.cli.demo.beijing import beijing
 from headgate.cli.demo.crawl import crawl
+from headgate.cli.demo.crawl_queue import crawl_queue
 from headgate.cli.demo.dataflows import AgentDataflows
 from headgate.cli.demo.evaluation import evaluation
 from headgate.cli.demo.fire_risk import fire_risk
@@ -62,6 +63,7 @@ app.command()(evaluation)
 app.command()(beijing)
 app.command("fire-risk")(fire_risk)
 app.command()(crawl)
+app.command("crawl-queue")(crawl_queue)
 app.command("linear-road")(linear_road)
 
 

@@ -35,6 +35,13 @@ class CommittedRun(Struct, frozen=True):
     cause: str
     launched: float
     ended: float
+    made: dict[str, int] = {}
+    """Of a stage, by flow that others read, rows of the increment that it has made."""
+
+    @property
+    def seconds(self) -> float:
+        """From launch to commit."""
+        return self.ended - self.launched
 
 
 class Judged(Struct, frozen=True):
@@ -132,8 +139,7 @@ class AgentDataflows:
         from aqhi.comparison import FinishedRun
 
         return [
-            FinishedRun(run.number, run.action, run.ended - run.launched)
-            for run in self.committed(name, after)
+            FinishedRun(run.number, run.action, run.seconds) for run in self.committed(name, after)
         ]
 
     def committed(self, name: str, after: int) -> Sequence[CommittedRun]:

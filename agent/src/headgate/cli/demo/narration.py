@@ -135,7 +135,7 @@ def _interrupt(_: int, __: FrameType | None) -> NoReturn:
 def example_file(name: str) -> Path:
     """Return an example's dataflow file; its modules are importable from now."""
     find_examples()
-    folder = next(path for path in map(Path, sys.path) if (path / name / "steps.py").is_file())
+    folder = next(path for path in map(Path, sys.path) if (path / name / f"{name}.yaml").is_file())
     return folder / name / f"{name}.yaml"
 
 
