@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from counting import FLOW, ROWS
+from counting import FLOW
 from msgspec import Struct
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from spending import Spent, by_process, by_tree
 
-from headgate.incremental.epochs.cluster import translate_by_spark
+from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
 from headgate.incremental.epochs.driver import translate_in_driver
 from headgate.incremental.epochs.epoch import finished
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.epochs.outcome import BucketOutcome
 from headgate.incremental.stages.specification import StageSpec
-from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import (
     BucketState,
     Manifest,
@@ -28,6 +31,17 @@ from headgate.incremental.state.manifest import (
 )
 from headgate.incremental.state.names import Writer, folder
 from headgate.incremental.state.rows import Match
+
+
+class Flowing(Protocol):
+    """An increment, however it comes."""
+
+    @property
+    def rows(self) -> pa.Table:
+        """All of them, for the driver."""
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return them for Spark."""
 
 
 class Increment:
@@ -48,6 +62,39 @@ class Increment:
     def bytes(self) -> int:
         """Of its rows in memory."""
         return int(self.rows.nbytes)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return its rows for Spark."""
+        return spark.read.schema(from_arrow_schema(self.rows.schema)).parquet(str(self.path))
+
+
+class MadeIncrement:
+    """What an epoch of another stage put out, in the files that it wrote.
+
+    Args:
+        store: where they are.
+        stage: the one that wrote them.
+        flow: of its output flows.
+        refs: the files.
+    """
+
+    def __init__(
+        self, store: FileStore, stage: StageSpec, flow: str, refs: Sequence[FileRef]
+    ) -> None:
+        self._store = store
+        self._stage = stage.name
+        self._schema = stage.outputs[flow]
+        self._refs = refs
+
+    @property
+    def rows(self) -> pa.Table:
+        """All of them."""
+        files = [BatchFile(self._store, ref, self._stage) for ref in self._refs]
+        return pa.Table.from_batches([b for file in files for b in file.batches()], self._schema)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return them for Spark, whose tasks read a file each."""
+        return frame_of(spark, self._store, self._stage, self._refs, self._schema)
 
 
 class Epoch(Struct, frozen=True):
@@ -93,9 +140,10 @@ class Chain:
         self._store = store
         self._spark = spark
         self._mode = mode
-        self._first = buckets
         self._run = uuid4().hex
         self._epochs = 0
+        self._outputs: Mapping[str, Sequence[FileRef]] = {}
+        self._match = Match.GROUP if stage.state is None else stage.state.match
         self._manifest = self._writer().manifest_name()
         self._keep()
 
@@ -104,15 +152,19 @@ class Chain:
 
     def _keep(self) -> None:
         named = Manifest(
-            self._stage.name, self._stage.version, self._epochs, Match.GROUP, self.buckets
+            self._stage.name, self._stage.version, self._epochs, self._match, self.buckets
         )
         write_manifest(self._store, self._manifest, named)
 
-    def epoch(self, increment: Increment) -> Epoch:
-        """Translate an increment from reading the manifest to writing the next one.
+    def epoch(self, came: Flowing | Mapping[str, Flowing]) -> Epoch:
+        """Translate increments from reading the manifest to writing the next one.
 
         A landmark's increment is all so far, and nothing of an epoch is left for the next.
+
+        Args:
+            came: by input flow; one alone is of the counter's.
         """
+        increment = came if isinstance(came, Mapping) else {FLOW: came}
         self._epochs += 1
         spark = self._spark
         if spark is None:
@@ -122,14 +174,18 @@ class Chain:
         made, spent = by_tree(lambda: self._finish(lambda w: self._by_spark(spark, w, increment)))
         return Epoch(spent, made.delta, made.written, shuffle.written())
 
-    def _by_driver(self, writer: Writer, increment: Increment) -> list[BucketOutcome]:
-        came = {FLOW: increment.rows}
+    def made(self, flow: str) -> MadeIncrement:
+        """Return what the last epoch put out."""
+        return MadeIncrement(self._store, self._stage, flow, self._outputs.get(flow, ()))
+
+    def _by_driver(self, writer: Writer, increment: Mapping[str, Flowing]) -> list[BucketOutcome]:
+        came = {flow: each.rows for flow, each in increment.items()}
         return translate_in_driver(self._stage, self._store, writer, self.buckets, came)
 
     def _by_spark(
-        self, spark: SparkSession, writer: Writer, increment: Increment
+        self, spark: SparkSession, writer: Writer, increment: Mapping[str, Flowing]
     ) -> list[BucketOutcome]:
-        came = {FLOW: spark.read.schema(ROWS).parquet(str(increment.path))}
+        came = {flow: each.frame(spark) for flow, each in increment.items()}
         return translate_by_spark(
             self._stage, self._store, writer, self.buckets, came, mode=self._mode
         )
@@ -141,6 +197,7 @@ class Chain:
         left = self._mode.left_of(self.buckets)
         done = finished(self._stage, self._store, writer, left, outcomes)
         self.buckets, self._manifest = done.buckets, writer.manifest_name()
+        self._outputs = done.outputs
         self._keep()
         own = sum(ref.length for each in outcomes for ref in each.runs)
         return _Written(own, done.written)

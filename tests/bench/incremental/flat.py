@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from counting import counter, increment_of, seeded, some_ids
 from epochs import Chain, Epoch, Increment
 from msgspec import Struct
 from pyspark.sql import SparkSession
+from spending import Spent
 
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.state.buckets import even_buckets
@@ -176,7 +177,15 @@ def measure_at_once(found: Flatness, state: Sized, spark: SparkSession, say: Say
         say(f"{_AT_ONCE:,} rows at once {spent[0]:.1f}, in {_PART} {spent[1]:.1f}")
 
 
-def median_epochs(chains: Sequence[Sequence[Epoch]], *, clock: bool = False) -> list[float]:
+class Measured(Protocol):
+    """What has been spent on an increment."""
+
+    @property
+    def spent(self) -> Spent:
+        """Seconds."""
+
+
+def median_epochs(chains: Sequence[Sequence[Measured]], *, clock: bool = False) -> list[float]:
     """Return medians of chains by increment: seconds of the processor, or of the clock."""
     return [
         statistics.median(e.spent.wall if clock else e.spent.processor for e in epochs)
@@ -189,7 +198,7 @@ def figures_of(found: Flatness) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for kind, chains in (("driver", found.driver), ("spark", found.spark)):
         if chains:
-            figures[kind] = _of_sizes(chains)
+            figures[kind] = sizes_of(chains)
     if found.spark and found.increment_bytes:
         figures["shuffled_per_delta_byte"] = {
             str(keys): [
@@ -228,7 +237,8 @@ def _of_one(found: Flatness) -> int:
     return found.increment_bytes or 1
 
 
-def _of_sizes(chains: Mapping[int, Sequence[Sequence[Epoch]]]) -> dict[str, Any]:
+def sizes_of(chains: Mapping[int, Sequence[Sequence[Measured]]]) -> dict[str, Any]:
+    """Return medians by size of the state, and how they grow with increments and with size."""
     medians = {keys: median_epochs(each) for keys, each in chains.items()}
     typical = {keys: statistics.median(each) for keys, each in medians.items()}
     smallest, largest = min(typical), max(typical)

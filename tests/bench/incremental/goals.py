@@ -17,6 +17,10 @@ _FASTER: Final = 50.0
 _SMALL_FASTER: Final = 12.0
 _OF_NATIVE: Final = 0.7
 _OF_TABLES: Final = 0.25
+_USELESS: Final = 0.78
+"""Four of five, of some dozens of runs."""
+_QUERIES: Final = 1.25
+_OFF_SIMULATED: Final = 0.1
 
 
 class Goal(Struct, frozen=True):
@@ -35,27 +39,61 @@ class Goal(Struct, frozen=True):
 
 def goals_of(figures: Mapping[str, Any]) -> list[Goal]:
     """Return the goals of what was measured."""
-    return [*_of_flatness(figures.get("flat", {})), *_of_rivals(figures.get("spark", {}))]
+    return [
+        *_of_flatness(figures.get("flat", {})),
+        *_of_crawl(figures.get("crawl", {})),
+        *_of_rivals(figures.get("spark", {})),
+        *_of_cube(figures.get("cube", {})),
+    ]
 
 
-def _of_flatness(flat: Mapping[str, Any]) -> Iterator[Goal]:
+def _of_states(found: Mapping[str, Any], unit: str, of: str = "") -> Iterator[Goal]:
+    """Yield the goals of direct increments on states of several sizes.
+
+    Args:
+        found: figures of one dataflow.
+        unit: of what states are counted in.
+        of: begins the words.
+    """
     for kind, ways, most in (
         ("driver", "by the driver", _BY_DRIVER),
         ("spark", "as Spark jobs", _BY_SPARK),
     ):
-        if kind not in flat:
+        if kind not in found:
             continue
-        for keys, ratio in flat[kind]["last_to_first"].items():
-            words = f"last increment / first, {int(keys):,} keys, {ways}, processor"
+        for size, ratio in found[kind]["last_to_first"].items():
+            words = f"{of}last increment / first, {int(size):,} {unit}, {ways}, processor"
             yield Goal(words, ratio, _FLAT)
-        sizes = flat[kind]["largest_to_smallest"]
+        sizes = found[kind]["largest_to_smallest"]
         low, high = sizes["keys"]
         if low != high:
-            yield Goal(f"{high:,} keys / {low:,}, {ways}, processor", sizes["ratio"], most)
-    if "shuffled_per_delta_byte" in flat:
-        values = [value for each in flat["shuffled_per_delta_byte"].values() for value in each]
+            words = f"{of}{high:,} {unit} / {low:,}, {ways}, processor"
+            yield Goal(words, sizes["ratio"], most)
+    if "shuffled_per_delta_byte" in found:
+        values = [value for each in found["shuffled_per_delta_byte"].values() for value in each]
         spread = round(max(values) / min(values), 3)
-        yield Goal("bytes shuffled per byte of increments, most / least", spread, _SPREAD)
+        yield Goal(f"{of}bytes shuffled per byte of increments, most / least", spread, _SPREAD)
+
+
+def _of_crawl(crawl: Mapping[str, Any]) -> Iterator[Goal]:
+    of = "crawl queue: "
+    yield from _of_states(crawl, "URLs", of)
+    for mode, jobs in crawl.get("growing", {}).items():
+        ratio = round(jobs["total"][-1] / jobs["total"][0], 2)
+        words = f"{of}last increment / first, {mode}, from nothing on"
+        if mode == "direct":
+            yield Goal(words, ratio, _FLAT)
+        else:
+            yield Goal(f"{words}: grows", ratio, _FLAT, at_least=True)
+    sizes = crawl.get("black_box", {})
+    if len(sizes) > 1:
+        low, high = min(sizes, key=int), max(sizes, key=int)
+        words = f"{of}{int(high):,} URLs / {int(low):,}, black-box: grows"
+        yield Goal(words, round(sizes[high] / sizes[low], 2), _FLAT, at_least=True)
+
+
+def _of_flatness(flat: Mapping[str, Any]) -> Iterator[Goal]:
+    yield from _of_states(flat, "keys")
     if "written" in flat:
         words = f"bytes written / delta's, over {flat['written']['increments']} increments"
         yield Goal(words, flat["written"]["per_delta_byte"], _WRITTEN)
@@ -88,6 +126,24 @@ def _of_rivals(spark: Mapping[str, Any]) -> Iterator[Goal]:
         yield Goal(f"time, Spark job / native aggregation, {by}", native, _OF_NATIVE)
         one = ratios["driver, by group / driver"]
         yield Goal(f"keys/s, by group / by tables, {by}", one, _OF_TABLES, at_least=True)
+
+
+def _of_cube(cube: Mapping[str, Any]) -> Iterator[Goal]:
+    for size, found in cube.get("sizes", {}).items():
+        scenarios = found["scenarios"]
+        place = f"data cube, increments {size}"
+        alone = scenarios["priority"]["useless"]
+        yield Goal(f"{place}: useless updates, priority alone", alone, _USELESS, at_least=True)
+        known = scenarios["priority, bottlenecks known"]["useless"]
+        yield Goal(f"{place}: useless updates, bottlenecks known", known, 0.0)
+        words = f"{place}: query results, both / no priority"
+        yield Goal(words, found["gain"], _QUERIES, at_least=True)
+        for name, scenario in scenarios.items():
+            off = round(abs(scenario["to_simulated"] - 1), 3)
+            yield Goal(f"{place}: query results off the simulated, {name}", off, _OFF_SIMULATED)
+    if "equal" in cube:
+        words = "data cube, simulated at equal costs: query results, both / no priority"
+        yield Goal(words, cube["equal"], _QUERIES, at_least=True)
 
 
 def table_of(goals: Sequence[Goal]) -> str:

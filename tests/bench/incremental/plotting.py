@@ -1,4 +1,4 @@
-"""The page about incremental stages: the paper's figures 8 and 9 again, and Spark's own state."""
+"""The page about incremental stages: the paper's figures 8 to 10 again, and Spark's own state."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ _PAGE = Path(__file__).with_name("page.html")
 """The page around the drawings; ``$name`` is filled in."""
 _PANEL = 2.8  # inches, the height of a panel
 _MISSING = "<p>Not part of this run.</p>"
+_GROWING = (
+    "Figure 8: increments of new pages from nothing on, as Spark jobs. CountLinks extracts and "
+    "counts links, DecideCrawl scores."
+)
+_SIZES = (
+    "Direct increments on states of several sizes, medians of chains that each begin with the same "
+    "state. Processor time of the driver alone on the left, of Spark with its workers on the right."
+)
+_IN_FOUR = (
+    "Figure 9: cumulative time of increments of 4,000 pages at once and each divided into four, on "
+    "a state of 500,000 URLs."
+)
 
 
 def write_page(
@@ -53,7 +65,9 @@ def write_page(
             figure8=_growing(flat) or _MISSING,
             direct=_direct(flat) or _MISSING,
             figure9=_divided(flat) or _MISSING,
+            crawl=_crawl(figures.get("crawl", {})) or _MISSING,
             rivals=_rivals(spark) or _MISSING,
+            figure10=_cube(figures.get("cube", {})) or _MISSING,
             figures=html.escape(json.dumps(figures, indent=1)),
         )
     path.write_text(text, encoding="utf-8")
@@ -76,7 +90,35 @@ def _growing(flat: Mapping[str, Any]) -> str:
     return svg(figure)
 
 
-def _direct(flat: Mapping[str, Any]) -> str:
+def _crawl(crawl: Mapping[str, Any]) -> str:
+    """Draw the crawl queue: figure 8 with both jobs, larger states, and figure 9."""
+    drawings = (
+        (_jobs(crawl), _GROWING),
+        (_direct(crawl, "URLs"), _SIZES),
+        (_divided(crawl), _IN_FOUR),
+    )
+    return "".join(
+        f"<figure>{drawing}<figcaption>{words}</figcaption></figure>"
+        for drawing, words in drawings
+        if drawing
+    )
+
+
+def _jobs(crawl: Mapping[str, Any]) -> str:
+    if "growing" not in crawl:
+        return ""
+    figure, panels = _panels(3)
+    growing = crawl["growing"]
+    highest = max(max(jobs["total"]) for jobs in growing.values())
+    for axes, mode, letter in zip(panels, ("landmark", "black-box", "direct"), "abc", strict=True):
+        for (job, seconds), colour in zip(growing[mode].items(), COLOURS, strict=False):
+            _line(axes, seconds, job, colour)
+        axes.set(title=f"({letter}) {mode}", ylim=(0, 1.1 * highest))
+    panels[0].legend(fontsize="small")
+    return svg(figure)
+
+
+def _direct(flat: Mapping[str, Any], unit: str = "keys") -> str:
     """Draw direct increments on states of several sizes."""
     kinds = [kind for kind in ("driver", "spark") if kind in flat]
     if not kinds:
@@ -84,7 +126,7 @@ def _direct(flat: Mapping[str, Any]) -> str:
     figure, panels = _panels(len(kinds))
     for axes, kind in zip(panels, kinds, strict=True):
         for (keys, seconds), colour in zip(flat[kind]["seconds"].items(), COLOURS, strict=False):
-            _line(axes, seconds, f"{int(keys):,} keys", colour)
+            _line(axes, seconds, f"{int(keys):,} {unit}", colour)
         title = "by the driver" if kind == "driver" else "as Spark jobs"
         axes.set(title=title, ylim=(0, None))
         axes.legend(fontsize="small")
@@ -123,6 +165,27 @@ def _rivals(spark: Mapping[str, Any]) -> str:
     panels[0].set_yticks(places + 0.2, names, fontsize="small")
     panels[0].invert_yaxis()
     panels[0].set(xlabel="keys", xscale="log")
+    panels[0].legend(fontsize="small")
+    return svg(figure)
+
+
+def _cube(cube: Mapping[str, Any]) -> str:
+    """Draw figure 10: what three scenarios have made so far, of increments as in the paper."""
+    if not cube:
+        return ""
+    figure, panels = _panels(3)
+    scenarios = next(iter(cube["sizes"].values()))["scenarios"]
+    graphs = {
+        "updates": "(a) updates computed",
+        "writes": "(b) updates written",
+        "results": "(c) query results",
+    }
+    for axes, (graph, title) in zip(panels, graphs.items(), strict=True):
+        for (name, found), colour in zip(scenarios.items(), COLOURS, strict=False):
+            times = found["over_time"]
+            axes.plot([0, *times["seconds"]], [0, *times[graph]], color=colour, label=name)
+        axes.set(title=title, xlabel="processor s", xlim=(0, None), ylim=(0, None))
+    panels[0].set_ylabel("increments so far")
     panels[0].legend(fontsize="small")
     return svg(figure)
 

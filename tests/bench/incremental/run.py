@@ -2,12 +2,13 @@
 
 A counter by key. First direct increments of 20,000 keys on states of several sizes, by the driver
 and as Spark jobs, then the paper's black-box emulation and landmark windows (section 5.1), then
-Spark's streaming state by turns with ours.
+the same of the paper's crawl queue, then Spark's streaming state by turns with ours. Then a data
+cube, under three ways to schedule it.
 
-    python tests/bench/incremental/run.py [--only flat|spark] [--rows N ...] [--without-spark]
-        [--page FILE] [--folder FOLDER]
+    python tests/bench/incremental/run.py [--only flat|crawl|spark|cube] [--rows N ...]
+        [--without-spark] [--page FILE] [--folder FOLDER]
 
-It takes a quarter of an hour and 5 GB of disk. What each increment has cost is on standard error as
+It takes twenty minutes and 5 GB of disk. What each increment has cost is on standard error as
 soon as it is there; the last line is all figures as JSON.
 """
 
@@ -24,8 +25,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import crawling
+import cube
 import flat
 import rivals
 from goals import goals_of, table_of
@@ -35,6 +39,7 @@ from pyspark.sql import SparkSession
 from headgate.spark.worker.worker import session_of
 
 HERE: Final = str(Path(__file__).resolve().parent)
+EXAMPLES: Final = str(Path(__file__).resolve().parents[3] / "examples")
 PAGE: Final = Path("build", "bench-incremental.html")
 SIZES: Final = (500_000, 5_000_000, 50_000_000)
 GROWING: Final = (500_000, 2_000_000)
@@ -42,9 +47,6 @@ _AT_ONCE_KEYS: Final = 5_000_000
 
 
 def _session() -> SparkSession:
-    # Spark's workers import the functions that are measured.
-    here = str(Path(__file__).resolve().parent)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g", **rivals.SETTINGS}
     spark = session_of(settings)
     spark.sparkContext.setLogLevel("ERROR")
@@ -78,9 +80,10 @@ def _flat(folder: Path, sizes: list[int], spark: SparkSession | None) -> flat.Fl
 def main() -> None:
     """Print what increments cost."""
     # Spark's workers import the functions that are measured.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (HERE, os.environ.get("PYTHONPATH"))))
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (HERE, EXAMPLES, inherited)))
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("flat", "spark"))
+    parser.add_argument("--only", choices=("flat", "crawl", "spark", "cube"))
     parser.add_argument("--rows", type=int, nargs="+", default=list(SIZES), help="keys of states")
     parser.add_argument("--without-spark", action="store_true", help="the driver's path only")
     parser.add_argument("--page", type=Path, default=PAGE, help="where to write the page")
@@ -90,14 +93,20 @@ def main() -> None:
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="headgate-bench-") as name:
         folder = Path(name)
-        spark = None if options.without_spark else _session()
+        spark = None if options.without_spark or options.only == "cube" else _session()
         try:
-            if options.only != "spark":
+            if options.only in {None, "flat"}:
                 measured = _flat(folder / "flat", sorted(options.rows), spark)
                 figures["flat"] = flat.figures_of(measured)
-            if options.only != "flat" and spark is not None:
+            if options.only in {None, "crawl"}:
+                sizes = [urls for urls in crawling.SIZES if urls <= max(options.rows)]
+                crawled = crawling.measure_crawl(folder / "crawl", sizes, spark, _say)
+                figures["crawl"] = crawling.figures_of(crawled)
+            if options.only in {None, "spark"} and spark is not None:
                 found = rivals.measure_rivals(folder / "spark", spark, _say)
                 figures["spark"] = rivals.figures_of(found)
+            if options.only in {None, "cube"}:
+                figures["cube"] = cube.measure_cube(folder / "cube", _say)
         finally:
             if spark is not None:
                 spark.stop()

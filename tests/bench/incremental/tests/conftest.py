@@ -1,8 +1,9 @@
-"""The bench's modules are imported from the folder above."""
+"""The bench's modules are in the folder above, and what they measure in the examples."""
 
 import sys
 from pathlib import Path
 
-HERE = str(Path(__file__).resolve().parents[1])
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
+HERE = Path(__file__).resolve()
+for folder in (HERE.parents[4] / "examples", HERE.parents[1]):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import crawling
 import flat
 import pytest
 import rivals
@@ -25,8 +26,26 @@ RIVALS = {
 }
 
 
+def scenario(useless: float) -> dict[str, Any]:
+    times = {graph: [1, 2] for graph in ("seconds", "updates", "writes", "results")}
+    return {"useless": useless, "to_simulated": 0.95, "over_time": times}
+
+
+SCENARIOS = {
+    "no priority": scenario(0.0),
+    "priority": scenario(0.8),
+    "priority, bottlenecks known": scenario(0.0),
+}
+CUBE = {"sizes": {"small": {"scenarios": SCENARIOS, "gain": 1.3}}, "equal": 1.25}
+
+
 def epoch(seconds: float, shuffled: int = 1000) -> Epoch:
     return Epoch(Spent(seconds, seconds), 100, 300, shuffled)
+
+
+def queue_epoch(seconds: float) -> crawling.QueueEpoch:
+    """Of both jobs half."""
+    return crawling.QueueEpoch(seconds / 2, seconds / 2, seconds, 1000)
 
 
 def measured(last: float) -> dict[str, Any]:
@@ -42,14 +61,33 @@ def measured(last: float) -> dict[str, Any]:
         divided={"direct": [[epoch(1.0)], [epoch(0.3)] * 4]},
         at_once=[(1.0, 1.2)],
     )
+    crawl = [queue_epoch(1.0), queue_epoch(last)]
+    crawled = crawling.Crawled(
+        driver={1: [crawl], 2: [crawl]},
+        spark={1: [crawl], 2: [crawl]},
+        increment_bytes=1000,
+        grown={
+            "direct": crawl,
+            "black-box": [queue_epoch(1.0), queue_epoch(3.0)],
+            "landmark": [queue_epoch(1.0), queue_epoch(3.0)],
+        },
+        black_box={1: [queue_epoch(2.0)], 4: [queue_epoch(5.0)]},
+        divided={"direct": [crawl, crawl * 4], "black-box": [crawl, crawl * 4]},
+    )
     spent = {name: [Spent(seconds, seconds)] * 3 for name, (_, seconds) in RIVALS.items()}
-    return {"flat": flat.figures_of(found), "spark": rivals.figures_of(spent)}
+    return {
+        "flat": flat.figures_of(found),
+        "crawl": crawling.figures_of(crawled),
+        "spark": rivals.figures_of(spent),
+        "cube": CUBE,
+    }
 
 
 def test_all_goals_are_there_and_met() -> None:
     goals = goals_of(measured(last=1.05))
     assert [goal.words for goal in goals if not goal.met] == []
-    assert len(goals) == 4 + 2 + 1 + 1 + 2 + 1 + 16
+    assert len([goal for goal in goals if "crawl queue" in goal.words]) == 4 + 2 + 1 + 3 + 1
+    assert len(goals) == 4 + 2 + 1 + 1 + 2 + 1 + 11 + 16 + 7
 
 
 @pytest.mark.parametrize("last", [1.2, 3.0])
@@ -65,11 +103,16 @@ def test_keys_a_second_are_of_increments() -> None:
     assert figures["ratios_wall"]["driver / applyInPandasWithState"] == 160.0
 
 
+def test_both_jobs_of_the_crawl_queue_are_shown_beside_their_sum() -> None:
+    jobs = measured(1.0)["crawl"]["growing"]["landmark"]
+    assert jobs == {"total": [1.0, 3.0], "CountLinks": [0.5, 1.5], "DecideCrawl": [0.5, 1.5]}
+
+
 def test_the_page_names_what_was_missed_and_has_all_drawings(tmp_path: Path) -> None:
     figures = measured(1.2)
     goals = goals_of(figures)
     page = write_page(figures, goals, "two cores", tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 4 + 3 + 1
     assert "MISSED" in table_of(goals)
     assert "Missed: last increment / first, 1 keys" in page
     assert "Not part of this run" not in page
@@ -79,5 +122,5 @@ def test_a_part_of_the_bench_leaves_out_the_rest(tmp_path: Path) -> None:
     figures = {"flat": measured(1.0)["flat"]}
     page = write_page(figures, goals_of(figures), "two cores", tmp_path / "page.html").read_text()
     assert page.count("<svg") == 3
-    assert page.count("Not part of this run") == 1
+    assert page.count("Not part of this run") == 3
     assert json.loads(json.dumps(figures)) == figures
