@@ -240,6 +240,11 @@ class Stand:
         )
 
     @property
+    def thrift1(self) -> tuple[str, int]:
+        """The observer's Thrift1 listener."""
+        return "127.0.0.1", self._ports[0]
+
+    @property
     def thrift2(self) -> tuple[str, int]:
         """The observer's Thrift2 listener."""
         return "127.0.0.1", self._ports[1]

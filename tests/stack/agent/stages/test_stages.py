@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from headgate.incremental import StoredState
+
 pytestmark = pytest.mark.stack
 
 STAGES = """
@@ -159,6 +161,32 @@ def test_a_stage_goes_on_from_its_state_though_its_worker_and_agent_are_killed(
     committed = [r for r in agent.runs(name, "follow") if r["outcome"] == "committed"]
     manifests = list((tmp_path / "state").rglob("*.manifest"))
     assert len(manifests) >= len(committed), "one for each commit, and of attempts that were killed"
+
+    def end(run: str) -> None:
+        runs = agent.runs
+        eventually(
+            lambda: any(
+                r["run"] == run and r["outcome"] == "committed" for r in runs(name, "follow")
+            )
+        )
+
+    def state() -> StoredState:
+        [status] = agent.ask("GET", f"/v1/flows/{name}/stages")
+        return StoredState(status["location"], name, "follow", status["manifest"])
+
+    compacted = agent.ask("POST", f"/v1/flows/{name}/stages/compact", {"action": "follow"})
+    end(compacted["run"])
+    wave()
+    agent.wave(name)
+    assert stand.rows(times) == expected.rows, "it goes on from the compacted state"
+
+    rebuilt = agent.ask("POST", f"/v1/flows/{name}/stages/rebuild", {"action": "follow"})
+    end(rebuilt["runs"]["follow"])
+    expected.times = dict.fromkeys(expected.values, 1)
+    assert stand.rows(times) == expected.rows, "it has seen each row once"
+    known = {row["_key"]: row["value"] for row in state().arrow().to_pylist()}
+    assert known == {row.decode(): value for row, value in expected.values.items()}
+    assert list(state().damaged()) == []
 
 
 def test_a_stage_reads_each_increment_once_though_worker_and_agent_are_killed(
