@@ -59,6 +59,12 @@ class Page(HTMLParser):
         self.links += [values[name] for name in ("src", "href", "xlink:href") if name in values]
 
 
+@pytest.fixture(scope="module")
+def text():
+    """The page of one way under bounds: its drawings take a second."""
+    return render(comparison())
+
+
 @pytest.mark.parametrize("ways", [1, 3])
 def test_the_page_has_every_plot(ways):
     page = Page(render(through_json(comparison(ways=ways))))
@@ -66,36 +72,31 @@ def test_the_page_has_every_plot(ways):
     assert page.tags.count("figcaption") == 4 + ways
 
 
-def test_the_page_refers_to_nothing_outside_itself():
-    text = render(comparison())
+def test_the_page_refers_to_nothing_outside_itself(text):
     for link in Page(text).links:
         assert link.startswith(("data:", "#"))
     assert "@import" not in text
     assert all(found.startswith("#") for found in re.findall(r"url\(([^)]*)\)", text))
 
 
-def test_names_are_escaped():
-    text = render(comparison())
+def test_names_are_escaped(text):
     assert "&lt;generator&gt; &amp; more" in text
     assert "<generator>" not in text
 
 
-def test_the_table_tells_runs_saved_and_errors():
-    text = render(comparison())
+def test_the_table_tells_runs_saved_and_errors(text):
     row = re.search(r"<tr><th>C</th>.*?</tr>", text, re.DOTALL)
     assert row is not None
     assert "<td>6</td><td>3</td><td><b>50 %</b></td><td>1.50 %</td><td>3.00 %" in row[0]
 
 
-def test_the_summary_counts_all_runs_of_all_steps():
-    text = render(comparison())
+def test_the_summary_counts_all_runs_of_all_steps(text):
     assert "ran <b>30</b> times" in text
     assert "<b>15</b> times" in text
     assert "<b>50 % fewer</b>" in text
 
 
-def test_drawings_take_the_colour_of_the_page_s_text():
-    text = render(comparison())
+def test_drawings_take_the_colour_of_the_page_s_text(text):
     assert "#010203" not in text
     assert "currentColor" in text
 
@@ -105,8 +106,8 @@ def test_hours_are_told_from_the_first_to_the_last():
     assert "2015-11-27 00:00 to 2015-11-27 05:00" in render(comparison(labels=labels))
 
 
-def test_the_same_results_give_the_same_page():
-    assert render(comparison()) == render(through_json(comparison()))
+def test_the_same_results_give_the_same_page(text):
+    assert render(through_json(comparison())) == text
 
 
 def test_the_page_is_written_where_it_is_asked_for(tmp_path):
