@@ -119,24 +119,22 @@ class Requests:
         """Have a run of its own merge the files of a stage's state."""
         action = self._state.actions.get(stimulus.action)
         stage = None if action is None else action.stage
-        if not stimulus.wholly:
-            if action is None or stage is None or stage.wanted is not RunPurpose.ADVANCE:
-                return
-            if action.state is not RunState.QUARANTINED:
-                stage.wanted = RunPurpose.UPKEEP
-                self._evaluator.consider(action, MAINTENANCE)
-            return
         if action is None or stage is None:
-            self._output.refuse(f"{stimulus.action!r} is no stage and has no state", action)
+            problem = f"{stimulus.action!r} is no stage and has no state"
         elif action.last is None or not action.last.result:
-            self._output.refuse("it has no state yet", action)
+            problem = "it has no state yet"
         elif action.state is RunState.QUARANTINED:
-            self._output.refuse("it is in quarantine: release it, or have it rebuilt", action)
+            problem = "it is in quarantine: release it, or have it rebuilt"
         elif stage.wanted is RunPurpose.REBUILD:
-            self._output.refuse("its state is made anew anyway", action)
+            problem = "its state is made anew anyway"
         else:
-            stage.wanted = RunPurpose.COMPACT
+            # What people ask for does all that upkeep would.
+            wholly = stimulus.wholly or stage.wanted is RunPurpose.COMPACT
+            stage.wanted = RunPurpose.COMPACT if wholly else RunPurpose.UPKEEP
             self._evaluator.consider(action, MAINTENANCE)
+            return
+        if stimulus.wholly:
+            self._output.refuse(problem, action)
 
     def pause(self, _stimulus: Paused) -> None:
         """Launch nothing from here on."""
