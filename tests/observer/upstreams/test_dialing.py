@@ -102,6 +102,7 @@ def test_no_upstream_is_blamed_for_what_this_host_lacks() -> None:
         ("0.0.0.0", "127.0.0.9"),
         ("0.0.0.0", "hbase"),
         ("::", "::1"),
+        ("::", "127.0.0.1"),
     ],
 )
 def test_the_observer_is_not_its_own_upstream(own: str, upstream: str) -> None:
@@ -122,6 +123,7 @@ def test_the_observer_is_not_its_own_upstream(own: str, upstream: str) -> None:
         (("127.0.0.1", 9090), "10.0.0.1:9090"),
         (("0.0.0.0", 9090), "192.0.2.7:9090"),
         (("0.0.0.0", 9091), "127.0.0.1:9090"),
+        (("0.0.0.0", 9090), "[::1]:9090"),
         (("::", 9090), "[2001:db8::7]:9090"),
     ],
 )

@@ -191,7 +191,7 @@ class Dialer:
         """
         return any(
             port == own_port
-            and (address == host or (ip_address(host).is_unspecified and _is_of_this_host(address)))
+            and (address == host or (_is_everywhere(host, address) and _is_of_this_host(address)))
             for host, own_port in self.own
         )
 
@@ -225,6 +225,15 @@ class Dialer:
         self._turn += 1
         first = self._turn % len(addresses)
         return addresses[first:] + addresses[:first]
+
+
+def _is_everywhere(host: str, address: str) -> bool:
+    """Tell whether who listens on a host listens on all addresses of an address's version.
+
+    Of version 6 it may be those of both.
+    """
+    listening = ip_address(host)
+    return listening.is_unspecified and ip_address(address).version <= listening.version
 
 
 def _is_of_this_host(address: str) -> bool:
