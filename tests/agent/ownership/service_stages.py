@@ -196,7 +196,7 @@ def the_api(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     faults = Faults()
     with socket.socket() as listener:
         server = cast("uvicorn.Server", SimpleNamespace(run=lambda _: faults()))
-        work = lambda: answer_requests(server, listener, ending)  # noqa: E731
+        work = lambda: answer_requests(server, listener, ending.set)  # noqa: E731
         thread = heard.supervision.thread(ThreadKind.API, "api", work, ending)
         thread.start()
         thread.join(WAIT)

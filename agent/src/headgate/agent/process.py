@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from headgate.agent.api.access import (
 )
 from headgate.agent.api.routes import make_application
 from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.ending import Ending
 from headgate.agent.errors import Unreachable
 from headgate.agent.ownership.entrance import Folder, with_folder
 from headgate.agent.ownership.service import Agent
@@ -61,51 +61,51 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
     advertised = _with_scheme(configuration, configuration.advertise or address)
     folder = Folder(configuration.workers)
     agent = Agent(with_folder(configuration, folder.path), advertised)
-    ending, asked = threading.Event(), threading.Event()
     agent.start()
-
-    def ask(*_: object) -> None:
-        asked.set()
-        ending.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask)
     server = uvicorn.Server(guarding.configure(agent, advertised))
-    # Not on the main thread, where the server would take the signals.
-    thread = agent.supervision.thread(
-        ThreadKind.API, "api", lambda: answer_requests(server, listener, ending), ending
-    )
-    thread.start()
-    agent.supervision.thread(
-        ThreadKind.CERTIFICATES,
-        "certificates",
-        lambda: follow_files(guarding.credentials, ending),
-        ending,
-    ).start()
-    ready(address)
-    log.info("ready", name=agent.owner.name, api=address)
-    ending.wait()
-    log.info("stopping")
-    agent.stop()
-    server.should_exit = True
-    thread.join()
-    if not asked.is_set():
-        raise Unreachable(
-            "the API ended by itself, and with it the agent; the log says why. Whatever keeps the "
-            "agent running starts another"
+    stopping = threading.Event()
+    with Ending() as ending:
+
+        def ended() -> None:
+            stopping.set()
+            ending.begin()
+
+        # Not on the main thread, where the server would take the signals.
+        thread = agent.supervision.thread(
+            ThreadKind.API, "api", lambda: answer_requests(server, listener, ended), stopping
         )
-    folder.close()
+        thread.start()
+        agent.supervision.thread(
+            ThreadKind.CERTIFICATES,
+            "certificates",
+            lambda: follow_files(guarding.credentials, stopping),
+            stopping,
+        ).start()
+        ready(address)
+        log.info("ready", name=agent.owner.name, api=address)
+        ending.wait()
+        log.info("stopping")
+        stopping.set()
+        agent.stop()
+        server.should_exit = True
+        thread.join()
+        if not ending.signalled:
+            raise Unreachable(
+                "the API ended by itself, and with it the agent; the log says why. Whatever keeps "
+                "the agent running starts another"
+            )
+        folder.close()
     log.info("stopped")
 
 
 def answer_requests(
-    server: uvicorn.Server, listener: socket.socket, ending: threading.Event
+    server: uvicorn.Server, listener: socket.socket, ended: Callable[[], None]
 ) -> None:
     """Serve the API; without it nobody can steer or ask the agent, so it ends with it."""
     try:
         server.run([listener])
     finally:
-        ending.set()
+        ended()
 
 
 class Guarding:

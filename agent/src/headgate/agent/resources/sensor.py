@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +11,7 @@ import structlog
 from confluent_kafka import KafkaError, Message, Producer
 from msgspec import Meta, Struct
 
+from headgate.agent.ending import Ending
 from headgate.agent.resources.machines import MachineSampler
 from headgate.events import MACHINES_TOPIC, encode_machine
 from headgate.settings import Places, load
@@ -85,9 +84,6 @@ def serve_sensor(configuration: SensorConfiguration, ready: Callable[[str], None
         configuration: of this sensor.
         ready: called with the machine's name before the first sample.
     """
-    ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
     kafka, every = configuration.kafka, configuration.every_seconds
     settings: dict[str, Any] = {
         "message.timeout.ms": max(1000, int(every * 1000)),
@@ -99,18 +95,19 @@ def serve_sensor(configuration: SensorConfiguration, ready: Callable[[str], None
     producer = Producer(settings)
     delivered = _Delivery(kafka.bootstrap)
     sampler = MachineSampler(configuration.name or socket.gethostname(), configuration.weight)
-    ready(sampler.machine)
-    while not ending.wait(every):
-        sample = sampler.sample()
-        try:
-            producer.produce(
-                kafka.topic,
-                encode_machine(sample),
-                sample.machine.encode(),
-                0,
-                on_delivery=delivered,
-            )
-        except BufferError:
-            log.debug("sample dropped", reason="Kafka is away and the queue is full")
-        producer.poll(0)
-    producer.flush(_LAST)
+    with Ending() as ending:
+        ready(sampler.machine)
+        while not ending.wait(every):
+            sample = sampler.sample()
+            try:
+                producer.produce(
+                    kafka.topic,
+                    encode_machine(sample),
+                    sample.machine.encode(),
+                    0,
+                    on_delivery=delivered,
+                )
+            except BufferError:
+                log.debug("sample dropped", reason="Kafka is away and the queue is full")
+            producer.poll(0)
+        producer.flush(_LAST)
