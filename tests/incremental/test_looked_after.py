@@ -21,6 +21,7 @@ from headgate.incremental import (
     StoredState,
     Tiers,
 )
+from headgate.incremental import stored as stored_states
 from headgate.incremental.epochs import epoch
 from headgate.incremental.state.compaction import plan
 from headgate.incremental.state.errors import ChangedStage
@@ -113,6 +114,36 @@ def test_keys_have_their_type_where_it_is_one(
     write(flow, a=1, b=2)
     flow.run("count", count(route_by=route_by), flow.request())
     assert sorted(known(flow), key=str) == sorted(keys, key=str)
+
+
+def test_a_state_is_read_in_pieces_of_one_schema(
+    flow: ScriptedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second run's key is of another type, so that no piece alone knows what holds all.
+    write(flow, **{f"k{n}": n + 1 for n in range(20)})
+    counted(flow)
+    write(flow, other=0)
+    mixed = count(route_by=lambda unit: 7 if unit["key"] == "other" else unit["key"])
+    flow.containers["pages"][-1]["n"] = 5
+    flow.run("count", mixed, flow.request(out=("sums",)))
+    monkeypatch.setattr(stored_states, "_PIECE", 4)
+    pieces = list(stored(flow).pieces())
+    assert {piece.schema for piece in pieces} == {
+        pa.schema([("_key", pa.string()), ("n", pa.int64())])
+    }
+    assert max(map(len, pieces)) == 4
+    assert pa.concat_tables(pieces) == stored(flow).arrow()
+    assert known(flow) == {repr(f"k{n}"): n + 1 for n in range(20)} | {"7": 5}
+
+
+@pytest.mark.parametrize("limit", [1, 4, 5, 19, 20, 100])
+def test_a_limit_is_met_across_pieces(
+    flow: ScriptedFlow, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    write(flow, **{f"k{n}": n + 1 for n in range(20)})
+    counted(flow)
+    monkeypatch.setattr(stored_states, "_PIECE", 4)
+    assert stored(flow).arrow(limit=limit) == stored(flow).arrow().slice(0, limit)
 
 
 def test_without_a_name_the_newest_state_is_read(flow: ScriptedFlow) -> None:

@@ -169,6 +169,20 @@ def test_all_rows_go_to_a_file(flow: ScriptedFlow, tmp_path: Path, kind: str) ->
         assert len(file.read_text().splitlines()) == 3 + (kind == "csv")
 
 
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_a_file_that_cannot_be_written_whole_leaves_what_was_there(
+    flow: ScriptedFlow, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "out" / f"rows.{kind}"
+    file.parent.mkdir()
+    file.write_text("before")
+    for each in flow.path.rglob("*.arrow"):
+        each.unlink()
+    assert "is missing" in in_folder(flow, "state", "flow", "count", "-o", str(file), exits=1)
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    assert file.read_text() == "before"
+
+
 def test_a_file_whose_name_says_no_format_is_refused(flow: ScriptedFlow, tmp_path: Path) -> None:
     told = in_folder(flow, "state", "flow", "count", "-o", str(tmp_path / "rows"), exits=1)
     assert "end it with .csv, .json or .parquet" in told

@@ -16,6 +16,7 @@ from headgate.incremental.state import (
     UnusableKey,
     key_bytes,
     key_column,
+    key_type,
     key_value,
     key_values,
     keys,
@@ -240,3 +241,23 @@ def test_keys_are_read_together_as_one_by_one(values, kind, first):
 def test_bytes_of_no_key_are_refused_among_others(data):
     with pytest.raises(UnusableKey):
         key_values(pa.array([data, data], pa.binary()))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([], pa.null()),
+        ([None], pa.null()),
+        ([None, 5], pa.int64()),
+        ([1.5, math.nan], pa.float64()),
+        ([True], pa.bool_()),
+        (["", "a"], pa.string()),
+        ([b"a"], pa.binary()),
+        ([1, 1.0], None),
+        (["a", b"a"], None),
+        ([("a", 1)], None),
+    ],
+)
+def test_the_type_of_keys_is_that_of_all_of_them(values, kind):
+    # Each key in an array of its own, as keys of several files are.
+    assert key_type(pa.array([key_bytes(each)], pa.binary()) for each in values) == kind

@@ -19,7 +19,7 @@ from headgate.incremental.state.buckets import bucket_numbers
 from headgate.incremental.state.errors import DamagedState, StateError
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.hashing import hashes
-from headgate.incremental.state.keys import Key, key_bytes, key_value
+from headgate.incremental.state.keys import Key, key_bytes, key_type, key_value
 from headgate.incremental.state.manifest import BucketState, Manifest, read_manifest
 from headgate.incremental.state.names import folder, is_manifest
 from headgate.incremental.state.readers import BucketReader
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 GROUP_KEY: Final = "_key"
 """The column of a state's rows that says of which group they are."""
 _STATE: Final = "state"
+_PIECE: Final = 50_000
+"""Rows: some tens of megabytes as values of Python, which keys and JSON have to be."""
 
 
 class NoState(StateError):
@@ -130,18 +132,38 @@ class StoredState:
             UnusableKey: a key is none.
         """
         wanted = list(keys)
-        batches = self._found(wanted) if wanted else self._everything()
-        taken: list[pa.RecordBatch] = []
-        left = limit
-        for batch in batches:
-            part = batch if left is None else batch.slice(0, left)
-            taken.append(part)
-            if left is not None:
-                left -= part.num_rows
-                if not left:
-                    break
-        rows = pa.Table.from_batches(taken, state_schema(self.columns))
-        return _with_keys(rows, _key_column(rows.column(KEY).to_pylist()))
+        if not wanted:
+            return pa.concat_tables(_first(self.pieces(), limit))
+        found = list(self._found(wanted))
+        kind = key_type(batch.column(KEY) for batch in found)
+        rows = self._piece(found, kind)
+        return rows if limit is None else rows.slice(0, limit)
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """Yield the same rows as ``arrow`` without keys, at most ``_PIECE`` at once.
+
+        So a state that is larger than memory is read. All have one schema; to know it, the keys of
+        all files are looked at first. The first has no rows.
+        """
+        kind = key_type(self._file_keys())
+        yield self._piece([], kind)
+        schema = state_schema(self.columns)
+        for bucket in self.manifest.buckets:
+            for batch in self._reader(bucket).everything():
+                rows = batch.select(schema.names).cast(schema)
+                for first in range(0, rows.num_rows, _PIECE):
+                    yield self._piece([rows.slice(first, _PIECE)], kind)
+
+    def _file_keys(self) -> Iterator[pa.Array]:
+        for bucket in self.manifest.buckets:
+            for ref in bucket.files:
+                file = BatchFile(self._store, ref, self._stage)
+                for number in range(file.count):
+                    yield file.batch(number).column(KEY)
+
+    def _piece(self, batches: Sequence[pa.RecordBatch], kind: pa.DataType | None) -> pa.Table:
+        rows = pa.Table.from_batches(batches, state_schema(self.columns))
+        return _with_keys(rows, _key_column(rows.column(KEY).to_pylist(), kind))
 
     def pandas(self, keys: Iterable[Key] = (), limit: int | None = None) -> pd.DataFrame:
         """Return the same as ``arrow`` as a frame of pandas."""
@@ -171,14 +193,7 @@ class StoredState:
         """Yield the rows of a bucket, by its number, with ``_key`` as text."""
         for batch in self._reader(self.manifest.buckets[number]).everything():
             rows = pa.Table.from_batches([batch])
-            texts = [repr(key_value(key)) for key in rows.column(KEY).to_pylist()]
-            yield from _with_keys(rows, pa.array(texts, pa.string())).to_batches()
-
-    def _everything(self) -> Iterator[pa.RecordBatch]:
-        schema = state_schema(self.columns)
-        for bucket in self.manifest.buckets:
-            for batch in self._reader(bucket).everything():
-                yield batch.select(schema.names).cast(schema)
+            yield from _with_keys(rows, _key_column(rows.column(KEY).to_pylist())).to_batches()
 
     def _found(self, keys: Sequence[Key]) -> Iterator[pa.RecordBatch]:
         asked = pa.array(sorted({key_bytes(key) for key in keys}), pa.binary())
@@ -262,12 +277,21 @@ def _with_keys(rows: pa.Table, keys: pa.Array) -> pa.Table:
     return own.add_column(0, GROUP_KEY, keys)
 
 
-def _key_column(keys: Sequence[bytes]) -> pa.Array:
+def _key_column(keys: Sequence[bytes], kind: pa.DataType | None = None) -> pa.Array:
+    """Return keys as a column of their type, or as text as Python writes them."""
     values: list[Key] = []
     for before, key in zip((b"", *keys), keys, strict=False):
         # Rows of a group are neighbours; a key is decoded once for them.
         values.append(values[-1] if key == before else key_value(key))
-    kinds = {type(value) for value in values if value is not None}
-    if len(kinds) > 1 or tuple in kinds:
+    if kind is None:
         return pa.array([repr(value) for value in values], pa.string())
-    return pa.array(values)
+    return pa.array(values, kind)
+
+
+def _first(pieces: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
+    left = limit
+    for piece in pieces:
+        yield piece if left is None else piece.slice(0, left)
+        left = None if left is None else left - len(piece)
+        if left is not None and left <= 0:
+            return

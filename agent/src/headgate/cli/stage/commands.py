@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json as text_json
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-import msgspec
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import typer
 from rich.console import Console
 
@@ -30,6 +26,7 @@ from headgate.cli.stage.finding import (
     stage_statuses,
 )
 from headgate.cli.stage.views import row_lines, stage_lines, state_document
+from headgate.cli.stage.writing import Format, csv_text, json_lines, plain, write_pieces
 from headgate.incremental import Key, StateError, StoredState, UnusableKey, stage_name
 
 app = typer.Typer(
@@ -50,16 +47,6 @@ DataflowArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of t
 ActionArgument = Annotated[str, typer.Argument(help="The stage: an action of the dataflow.")]
 
 _console = Console()
-
-
-class Format(StrEnum):
-    """As what rows of a state are written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    """One object a line."""
-    PARQUET = "parquet"
 
 
 @app.command()
@@ -134,25 +121,48 @@ def show_state(
     """Show the rows of a stage's state, or write them to a file: CSV, JSON lines or Parquet."""
     stored = required_state(name, action, state, manifest, agent, json=json)
     format_ = format_ or _format(output, json=json)
-    if format_ is Format.PARQUET and output is None:
+    if output is not None:
+        _write(stored, _keys(key or ()), limit, output, format_, json=json)
+        return
+    if format_ is Format.PARQUET:
         fail("Parquet is for a file: name it with --output", json=json)
-    most = limit if limit is not None or output is not None else _ROWS
+    most = _ROWS if limit is None else limit
     try:
         rows = stored.arrow(_keys(key or ()), most)
     except (StateError, UnusableKey, OSError) as error:
         fail(str(error), json=json)
-    if output is not None:
-        _write(rows, output, format_, json=json)
-        if not printed({"rows": len(rows), "file": str(output)}, json=json):
-            _console.print(f"{len(rows)} rows are in {output}.", markup=False, highlight=False)
-    elif json:
-        print_document(_plain(rows))
+    if json:
+        print_document(plain(rows))
     elif format_ is Format.TABLE:
         _show(row_lines(rows, _console.width))
-        if most is not None and len(rows) == most:
+        if len(rows) == most:
             _console.print(f"The first {most} rows; more with --limit, all with --output FILE.")
     else:
-        typer.echo(_text(rows, format_).decode(), nl=False)
+        text = json_lines(rows) if format_ is Format.JSON else csv_text(rows)
+        typer.echo(text.decode(), nl=False)
+
+
+def _write(
+    stored: StoredState,
+    keys: list[Key],
+    limit: int | None,
+    output: Path,
+    format_: Format,
+    *,
+    json: bool,
+) -> None:
+    if format_ is Format.TABLE:
+        fail("a table is for people; name csv, json or parquet", json=json)
+    try:
+        whole = not keys and limit is None
+        pieces = stored.pieces() if whole else iter([stored.arrow(keys, limit)])
+        count = write_pieces(pieces, output, format_)
+    except (StateError, UnusableKey) as error:
+        fail(str(error), json=json)
+    except (OSError, pa.ArrowException) as error:
+        fail(f"{output} could not be written: {error}", json=json)
+    if not printed({"rows": count, "file": str(output)}, json=json):
+        _console.print(f"{count} rows are in {output}.", markup=False, highlight=False)
 
 
 def _format(output: Path | None, *, json: bool) -> Format:
@@ -180,38 +190,6 @@ def _keys(written: Iterable[str]) -> list[Key]:
             if type(value) is int:
                 found.append(float(value))
     return found
-
-
-def _plain(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as JSON can say them: bytes in base64, as everywhere in ``--json``."""
-    return [msgspec.to_builtins(row) for row in rows.to_pylist()]
-
-
-def _text(rows: pa.Table, format_: Format) -> bytes:
-    if format_ is Format.JSON:
-        return b"".join(msgspec.json.encode(row) + b"\n" for row in _plain(rows))
-    sink = pa.BufferOutputStream()
-    nested = [i for i, field in enumerate(rows.schema) if pa.types.is_nested(field.type)]
-    for at in nested:
-        texts = [
-            None if v is None else text_json.dumps(v, default=str) for v in rows[at].to_pylist()
-        ]
-        rows = rows.set_column(at, rows.column_names[at], pa.array(texts, pa.string()))
-    pyarrow.csv.write_csv(rows, sink)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
-
-
-def _write(rows: pa.Table, output: Path, format_: Format, *, json: bool) -> None:
-    try:
-        if format_ is Format.PARQUET:
-            pyarrow.parquet.write_table(rows, output)
-        elif format_ is Format.TABLE:
-            fail("a table is for people; name csv, json or parquet", json=json)
-        else:
-            output.write_bytes(_text(rows, format_))
-    except (OSError, pa.ArrowException) as error:
-        fail(f"{output} could not be written: {error}", json=json)
 
 
 @app.command()

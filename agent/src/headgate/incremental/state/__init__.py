@@ -31,7 +31,14 @@ from headgate.incremental.state.errors import (
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.garbage import unneeded
 from headgate.incremental.state.hashing import hashes
-from headgate.incremental.state.keys import Key, key_bytes, key_column, key_value, key_values
+from headgate.incremental.state.keys import (
+    Key,
+    key_bytes,
+    key_column,
+    key_type,
+    key_value,
+    key_values,
+)
 from headgate.incremental.state.manifest import (
     BucketState,
     Manifest,
@@ -75,6 +82,7 @@ __all__ = [
     "hashes",
     "key_bytes",
     "key_column",
+    "key_type",
     "key_value",
     "key_values",
     "merge_runs",

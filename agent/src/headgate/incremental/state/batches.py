@@ -190,12 +190,17 @@ class BatchFile:
         if labels.get(_FILE_KEY) != self.ref.name.encode():
             which = labels.get(_FILE_KEY, b"").decode(errors="replace")
             raise DamagedState(self._path, f"has the content of {which!r}")
-        if self.ref.marks and self._reader.num_record_batches != len(self.ref.marks):
-            wrong = f"has {self._reader.num_record_batches} batches instead of "
+        if self.ref.marks and self.count != len(self.ref.marks):
+            wrong = f"has {self.count} batches instead of "
             raise DamagedState(self._path, f"{wrong}the manifest's {len(self.ref.marks)}")
 
+    @property
+    def count(self) -> int:
+        """How many batches it has."""
+        return int(self._reader.num_record_batches)
+
     def batch(self, number: int) -> pa.RecordBatch:
-        """Return a batch; mapped where the file is.
+        """Return a batch, by its number from 0; mapped where the file is.
 
         Raises:
             DamagedState: what is in its place is no batch.
@@ -219,7 +224,7 @@ class BatchFile:
             DamagedState: the file was altered.
         """
         self.verify()
-        for number in range(self._reader.num_record_batches):
+        for number in range(self.count):
             yield self.batch(number)
 
     def verify(self) -> None:

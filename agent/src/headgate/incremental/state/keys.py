@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -48,6 +48,14 @@ class _Tag(IntEnum):
 
 
 _TAGS = {tag: bytes([tag]) for tag in _Tag}
+_TYPES = {
+    _TAGS[_Tag.BOOL]: pa.bool_(),
+    _TAGS[_Tag.INT]: pa.int64(),
+    _TAGS[_Tag.FLOAT]: pa.float64(),
+    _TAGS[_Tag.TEXT]: pa.string(),
+    _TAGS[_Tag.BYTES]: pa.binary(),
+}
+"""Of a column of such keys."""
 
 
 def key_bytes(value: Key) -> bytes:
@@ -161,6 +169,23 @@ def key_values(keys: pa.Array) -> list[Key]:
         bits = np.ascontiguousarray(data).view(">u8").astype(np.uint64).reshape(-1)
         return list((bits ^ np.uint64(_SIGN)).view(np.int64).tolist())
     return [key_value(key) for key in keys.to_pylist()]
+
+
+def key_type(keys: Iterable[pa.Array]) -> pa.DataType | None:
+    """Return the type of the column that all keys fit into.
+
+    Args:
+        keys: arrays of canonical bytes, binary or large binary, without nulls.
+
+    Returns:
+        None where keys are of several types, or tuples.
+    """
+    tags = {tag for each in keys for tag in pc.binary_slice(each, 0, 1).unique().to_pylist()}
+    tags.discard(_TAGS[_Tag.NULL])
+    if not tags:
+        return pa.null()
+    tag, *others = tags
+    return None if others else _TYPES.get(tag)
 
 
 def _read(data: bytes, at: int) -> tuple[Key, int]:
