@@ -6,6 +6,7 @@ number of them were made in all; so what must have been read can be worked out f
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 
 from hypothesis import given, settings
@@ -14,12 +15,17 @@ from hypothesis import strategies as st
 from headgate.engine import (
     ActionFlows,
     ActionSpec,
+    Consult,
     DataflowSpec,
     EngineTester,
     FlowId,
+    HowMany,
     Produced,
     RetryPolicy,
+    RunnableAnswer,
+    RunnableQuestion,
     RunnableSpec,
+    decode_runnable_question,
 )
 from headgate.engine.actions.runs import ActiveRun, RunState
 
@@ -36,8 +42,12 @@ def graphs(draw: st.DrawFn) -> tuple[ActionSpec, ...]:
     for name in names[1:]:
         fed = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
         inputs = {f"from_{one}": FlowId(one, "u") for one in fed}
-        kind = draw(st.sampled_from(["all", "any", "aligned", "prefer"]))
-        setting = dict.fromkeys(inputs, 2) if kind == "prefer" else None
+        kind = draw(st.sampled_from(["all", "any", "aligned", "prefer", "python"]))
+        settings: dict[str, str | dict[str, int]] = {
+            "prefer": dict.fromkeys(inputs, 2),
+            "python": "m:f",
+        }
+        setting = settings.get(kind)
         spec = ActionFlows(inputs, ("u",), RunnableSpec(kind, setting), draw(st.integers(1, 3)))
         actions.append(ActionSpec(name, stage=spec, retry=RetryPolicy(draw(st.integers(1, 2)))))
     return tuple(actions)
@@ -50,6 +60,21 @@ class World:
         self.tester = EngineTester(DataflowSpec("flow", (), actions, places=places))
         self.made: dict[str, list[str]] = defaultdict(list)
         self.read: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._heard = 0
+        """Of the engine's instructions, those that were looked through for questions."""
+        self._asked: list[Consult] = []
+
+    def asked(self) -> list[Consult]:
+        """What was not answered yet; nobody knows whether the engine still waits for it."""
+        instructions = self.tester.instructions
+        self._asked += (i for i in instructions[self._heard :] if isinstance(i, Consult))
+        self._heard = len(instructions)
+        return self._asked
+
+    def answer(self, which: int) -> None:
+        """Answer a question, by what is in it alone."""
+        consult = self.asked().pop(which % len(self._asked))
+        self.tester.say(consult.action, answer_to(decode_runnable_question(consult.question)))
 
     def runs(self) -> dict[str, ActiveRun]:
         actions = self.tester.engine.actions
@@ -86,6 +111,8 @@ class World:
     def settle(self) -> None:
         """Let all runs commit until nothing is left to run."""
         for _ in range(20 * MOST):
+            while self.asked():
+                self.answer(0)
             runs = self.runs()
             if not runs:
                 break
@@ -96,8 +123,20 @@ class World:
         assert not self.runs(), "they run for ever"
 
 
+def answer_to(question: RunnableQuestion) -> RunnableAnswer:
+    """Some of what waits, or nothing, or what cannot be; always the same of the same."""
+    drawn = zlib.crc32(repr((question.flows, question.state)).encode())
+    reads: dict[str, HowMany] = {}
+    for name, flow in question.flows.items():
+        drawn, number = divmod(drawn, 4)
+        reads[name] = "all" if number == 3 else min(number, len(flow.increments))
+    if drawn % 16 == 0:
+        reads["nothing"] = 1
+    return RunnableAnswer(question.number, reads, state=f"{len(question.state)}")
+
+
 happenings = st.lists(
-    st.tuples(st.sampled_from(["finish", "fail", "ask", "restart"]), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["finish", "fail", "ask", "restart", "answer"]), st.integers(0, 9)),
     min_size=5,
     max_size=30,
 )
@@ -114,6 +153,9 @@ def test_each_increment_is_read_once_and_in_order_and_nobody_is_stuck(actions, p
             world.tester.request(actions[which % len(actions)].name)
         elif what == "restart":
             world.restart()
+        elif what == "answer":
+            if world.asked():
+                world.answer(which)
         elif active and what == "finish":
             world.finish(active[which % len(active)])
         elif active:

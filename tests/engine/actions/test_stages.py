@@ -242,6 +242,32 @@ def test_the_loop_of_the_median_starts_and_keeps_step():
     assert names(tester, "tree") == {"numbers": ["numbers-1"], "medians": ["place-0"]}
 
 
+def test_a_table_is_read_in_each_run_until_a_newer_one_takes_its_place():
+    by_table = RunnableSpec("lookup", ("table",))
+    reader = stage("b", {"x": "a.u", "table": "t.k"}, runnable=by_table)
+    tester = driven(source("a", "u"), source("t", "k"), reader)
+    write(tester)
+    assert launched(tester.finish("a", made("u", 0), made("u", 1))) == []
+    assert launched(tester.finish("t", made("k", 0))) == ["b"]
+    assert names(tester, "b") == {"x": ["u-0"], "table": ["k-0"]}
+    assert launched(tester.finish("b")) == ["b"]
+    assert names(tester, "b") == {"x": ["u-1"], "table": ["k-0"]}
+    assert launched(tester.finish("b")) == []
+
+    write(tester)
+    assert launched(tester.finish("t", made("k", 1), made("k", 2))) == []  # it makes no run
+    assert launched(tester.finish("a", made("u", 2))) == ["b"]
+    assert names(tester, "b") == {"x": ["u-2"], "table": ["k-2"]}
+    tester.fail("b")
+    tester.restart()
+    tester.release("b")
+    assert names(tester, "b") == {"x": ["u-2"], "table": ["k-2"]}
+    tester.finish("b")
+    read = tester.engine.actions["b"].stage
+    assert read is not None
+    assert [one.name for one in read.connectors["table"].waiting] == ["k-2"]
+
+
 def test_a_loop_that_nobody_starts_says_so_and_can_be_started_by_hand():
     loop = (stage("b", {"x": "c.w"}, "v"), stage("c", {"y": "b.v"}, "w"))
     tester = driven(*loop)

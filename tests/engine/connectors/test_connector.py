@@ -12,6 +12,7 @@ from headgate.engine.connectors.connector import (
     FlowView,
     NothingWaits,
     OutOfOrder,
+    Portion,
 )
 from headgate.engine.connectors.garbage import needed
 from headgate.engine.protocol.increments import FramingKey, Increment
@@ -31,19 +32,19 @@ def queue(*keys: FramingKey | None) -> Connector:
 
 def test_nothing_is_taken_of_an_empty_flow():
     with pytest.raises(NothingWaits, match=r"split\.updates"):
-        EMPTY.take(read=True, remove=True)
+        EMPTY.take(Portion(0, 1, 1))
 
 
 def test_increments_are_taken_in_the_order_in_which_they_were_made():
-    rest, first = queue(None, None).take(read=True, remove=True)
-    _, second = rest.take(read=True, remove=True)
+    rest, first = queue(None, None).take(Portion(0, 1, 1))
+    _, second = rest.take(Portion(0, 1, 1))
 
     assert (first.read, second.read) == ((increment(0),), (increment(1),))
 
 
 def test_what_is_read_and_not_removed_is_read_again():
-    rest, first = queue(None).take(read=True, remove=False)
-    same, second = rest.take(read=True, remove=False)
+    rest, first = queue(None).take(Portion(0, 1, 0))
+    same, second = rest.take(Portion(0, 1, 0))
 
     assert first.read == second.read == (increment(0),)
     assert first.removed == second.removed == ()
@@ -51,7 +52,7 @@ def test_what_is_read_and_not_removed_is_read_again():
 
 
 def test_what_is_removed_without_being_read_makes_room_for_the_next():
-    rest, taken = queue(None, None).take(read=False, remove=True)
+    rest, taken = queue(None, None).take(Portion(0, 0, 1))
 
     assert (taken.read, taken.removed) == ((), (increment(0),))
     assert rest.view() == FlowView(key=1, waiting=1, unread=1)
@@ -68,7 +69,7 @@ def test_an_older_increment_is_refused():
 
 
 def test_increments_with_one_framing_key_are_read_as_one():
-    _, taken = queue("mon", "mon", "tue").take(read=True, remove=True)
+    _, taken = queue("mon", "mon", "tue").take(Portion(0, 1, 1))
 
     assert taken.read == (increment(0, "mon"), increment(1, "mon"))
 
@@ -78,7 +79,7 @@ def test_a_frame_is_not_read_before_another_key_has_come():
 
     assert open_frame.view() == FlowView(key=None, waiting=0, unread=0)
     with pytest.raises(NothingWaits):
-        open_frame.take(read=True, remove=True)
+        open_frame.take(Portion(0, 1, 1))
     assert open_frame.enqueue([increment(2, "tue")]).view() == FlowView("mon", 1, 1)
 
 
@@ -93,7 +94,7 @@ def test_a_key_that_comes_back_later_is_a_frame_of_its_own():
 
 
 def test_what_failed_stands_before_what_has_come_since():
-    rest, taken = queue(None, None).take(read=True, remove=True)
+    rest, taken = queue(None, None).take(Portion(0, 1, 1))
 
     restored = rest.enqueue([increment(2)]).restore(taken)
 
@@ -101,15 +102,15 @@ def test_what_failed_stands_before_what_has_come_since():
 
 
 def test_what_was_read_before_stays_read_when_it_is_put_back():
-    seen, _ = queue(None, None).take(read=True, remove=False)
-    rest, taken = seen.take(read=True, remove=True)
+    seen, _ = queue(None, None).take(Portion(0, 1, 0))
+    rest, taken = seen.take(Portion(0, 1, 1))
 
     assert rest.view().unread == 1
     assert rest.restore(taken) == seen
 
 
 def test_what_was_taken_of_another_flow_is_not_put_back():
-    _, taken = queue(None).take(read=True, remove=True)
+    _, taken = queue(None).take(Portion(0, 1, 1))
     other = Connector(FlowId("split", "others"))
 
     assert other.restore(taken) == other
@@ -117,11 +118,11 @@ def test_what_was_taken_of_another_flow_is_not_put_back():
 
 def test_an_increment_is_needed_while_any_consumer_has_not_removed_it():
     fast, slow = queue(None, None), queue(None, None)
-    fast, _ = fast.take(read=True, remove=True)
+    fast, _ = fast.take(Portion(0, 1, 1))
     both = {"split-updates-0", "split-updates-1"}
     assert needed((fast, slow), ()) == both
 
-    slow, of_slow = slow.take(read=True, remove=True)
+    slow, of_slow = slow.take(Portion(0, 1, 1))
 
     assert needed((fast, slow), (of_slow,)) == both  # its run may still fail
     assert needed((fast, slow), ()) == {"split-updates-1"}
@@ -130,7 +131,7 @@ def test_an_increment_is_needed_while_any_consumer_has_not_removed_it():
 operations = st.lists(
     st.one_of(
         st.sampled_from([None, "a", "b", 1, 2]).map(lambda key: ("enqueue", key)),
-        st.tuples(st.booleans(), st.booleans(), st.booleans()).map(lambda how: ("take", how)),
+        st.tuples(*[st.integers(0, 3)] * 3, st.booleans()).map(lambda how: ("take", how)),
     ),
     max_size=40,
 )
@@ -146,10 +147,17 @@ def test_no_increment_is_lost_doubled_or_overtaken(happens):
             connector = connector.enqueue([increment(made, how)])
             made += 1
             continue
-        read, remove, fails = how
-        if not connector.view().waiting:
+        start, stop, remove, fails = how
+        portion = Portion(min(start, stop), stop, remove)
+        if connector.view().waiting < max(stop, remove):
+            with pytest.raises(NothingWaits):
+                connector.take(portion)
             continue
-        connector, taken = connector.take(read=read, remove=remove)
+        frames = connector.frames(3)
+        connector, taken = connector.take(portion)
+        assert sum(one.rows for one in taken.read) == sum(
+            frame.rows for frame in frames[portion.start : portion.stop]
+        )
         if fails:
             connector = connector.restore(taken)
             assert connector == before

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.connectors.connector import FlowView, Take
+from headgate.engine.connectors.connector import FlowView, Portion, Take
 from headgate.engine.protocol.increments import FramingKey
 from headgate.engine.spec.dataflow import SpecificationError
 from headgate.engine.spec.stages import ActionFlows, FlowId, RunnableSpec
-from headgate.engine.triggers.runnables.runnable import Runnable, Waits
+from headgate.engine.triggers.runnables.runnable import PureRunnable, RunnableState, Waits
 from headgate.engine.triggers.runnables.table import make_runnable
 
 NOTHING = FlowView(None, 0, 0)
@@ -24,11 +24,14 @@ def waiting(key: FramingKey = 0, number: int = 1) -> FlowView:
 def runnable(
     kind: str,
     *flows: str,
-    setting: int | dict[str, int] | None = None,
+    setting: int | tuple[str, ...] | dict[str, int] | None = None,
     looped: tuple[str, ...] = (),
-) -> Runnable:
+) -> PureRunnable:
     inputs = {name: FlowId("source", name) for name in flows}
-    return make_runnable("stage", ActionFlows(inputs, runnable=RunnableSpec(kind, setting)), looped)
+    spec = ActionFlows(inputs, runnable=RunnableSpec(kind, setting))
+    made = make_runnable("stage", spec, looped)
+    assert isinstance(made, PureRunnable)
+    return made
 
 
 def reads(answer: Take | Waits) -> tuple[str, ...]:
@@ -99,16 +102,16 @@ def test_aligned_refuses_keys_that_cannot_be_compared_in_words():
     assert "give both the same framing" in answer.words
 
 
-def order(rule: Runnable, has: list[tuple[str, ...]], *flows: str) -> list[str]:
+def order(rule: PureRunnable, has: list[tuple[str, ...]], *flows: str) -> list[str]:
     """The flow that is read in each step, where these have something waiting."""
-    state: dict[str, int] = {}
+    state: RunnableState = {}
     chosen = []
     for names in has:
         answer = rule.judge({f: waiting() if f in names else NOTHING for f in flows}, state)
         [flow] = reads(answer)
         assert isinstance(answer, Take)
         chosen.append(flow)
-        state = dict(answer.state)
+        state = answer.state
     return chosen
 
 
@@ -167,12 +170,12 @@ def test_a_loop_starts_by_itself_and_then_keeps_its_lag():
 
 def test_a_lag_of_two_lets_two_runs_go_ahead():
     rule = runnable("lag", "in", "back", setting={"back": 2})
-    state: dict[str, int] = {}
+    state: RunnableState = {}
     for _ in range(2):
         answer = rule.judge({"in": waiting(), "back": waiting()}, state)
         assert isinstance(answer, Take)
         assert reads(answer) == ("in",)
-        state = dict(answer.state)
+        state = answer.state
 
     assert reads(rule.judge({"in": waiting(), "back": waiting()}, state)) == ("in", "back")
 
@@ -196,3 +199,36 @@ def test_a_lag_of_two_lets_two_runs_go_ahead():
 def test_what_makes_no_sense_is_refused_in_words(kind, flows, setting, words):
     with pytest.raises(SpecificationError, match=words):
         runnable(kind, *flows, setting=setting)
+
+
+TABLE = FlowView("k", 1, 0)
+"""A table that was read before."""
+
+
+def test_a_table_is_read_and_stays():
+    rule = runnable("lookup", "changes", "table", setting=("table",))
+
+    answer = rule.judge({"changes": waiting(), "table": TABLE}, {})
+
+    assert answer == Take({"changes": Portion(0, 1, 1), "table": Portion(0, 1, 0)}, {})
+
+
+def test_a_newer_table_replaces_all_before_it():
+    rule = runnable("lookup", "changes", "table", setting=("table",))
+
+    answer = rule.judge({"changes": waiting(), "table": FlowView("k", 4, 3)}, {})
+
+    assert isinstance(answer, Take)
+    assert answer.portions["table"] == Portion(start=3, stop=4, removed=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "table", "empty"),
+    [(NOTHING, TABLE, "changes"), (READ, TABLE, "changes"), (waiting(), NOTHING, "table")],
+)
+def test_a_table_makes_no_run_and_is_waited_for(changes, table, empty):
+    rule = runnable("lookup", "changes", "table", setting=("table",))
+
+    answer = rule.judge({"changes": changes, "table": table}, {})
+
+    assert answer == Waits(f"an increment of `{empty}`", (empty,))

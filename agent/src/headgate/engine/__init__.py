@@ -6,35 +6,11 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 ``Restarted`` first to an engine made from a snapshot.
 """
 
-from headgate.engine.actions.runs import PastRun, RunState
-from headgate.engine.cells.columns import Detail
-from headgate.engine.cells.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
-from headgate.engine.cells.sums import LARGEST_TOTAL, exact_total, signed_total
-from headgate.engine.cells.totals import limb_totals, limbs, rounded_totals
-from headgate.engine.checkpoint.changelog import (
-    Checkpoint,
-    Kept,
-    LogChange,
-    LogSegment,
-    SavedEngine,
-)
-from headgate.engine.checkpoint.log_reader import SnapshotError
-from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
-from headgate.engine.connectors.connector import Connector, FlowView, Take
-from headgate.engine.connectors.rebuilding import Unrebuildable
-from headgate.engine.core.engine import Engine
-from headgate.engine.core.explain import (
-    ActionExplanation,
-    ActiveExplanation,
-    AdjusterExplanation,
-    ContainerExplanation,
-    Explanation,
-    FlowExplanation,
-    UpdatesExplanation,
-)
-from headgate.engine.intake.duplicates import Deliveries
-from headgate.engine.intake.isolation import counted_part
-from headgate.engine.intake.rivals import Rivals
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headgate.engine.protocol.adjustments import Adjustment, Assessment, Vote
 from headgate.engine.protocol.increments import FlowTaken, FramingKey, Increment, Produced
 from headgate.engine.protocol.instructions import (
@@ -51,6 +27,19 @@ from headgate.engine.protocol.instructions import (
     ScanContainer,
 )
 from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.protocol.runnables import (
+    LARGEST_STATE,
+    PYTHON_RUNNABLE,
+    SHOWN_INCREMENTS,
+    HowMany,
+    RunnableAnswer,
+    RunnableQuestion,
+    WaitingFlow,
+    WaitingIncrement,
+    decode_runnable_answer,
+    decode_runnable_question,
+    encode_runnable,
+)
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
@@ -127,6 +116,7 @@ from headgate.engine.spec.dataflow import (
     check_specification,
     launch_order,
 )
+from headgate.engine.spec.files import DEFAULT_LATE, FileFormat, FilesSpec
 from headgate.engine.spec.metrics.divergence import ValueMetric
 from headgate.engine.spec.metrics.table import METRICS, Metric, definition_of
 from headgate.engine.spec.metrics.user import UserMetric
@@ -145,58 +135,100 @@ from headgate.engine.spec.stages import (
     OnChange,
     RunnableSpec,
 )
-from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
-from headgate.engine.testing.tester import EngineTester, launched
-from headgate.engine.triggers.bounds.measures import seconds_words
-from headgate.engine.triggers.bounds.policy import BOUNDS
-from headgate.engine.triggers.bounds.questions import (
-    ChangedValues,
-    MetricAnswer,
-    MetricAnswers,
-    MetricQuestion,
-    MetricQuestions,
-    decode_metric_answers,
-    decode_metric_questions,
-    encode_metrics,
-)
-from headgate.engine.triggers.factory import (
-    NAMED_TRIGGERS,
-    PolicyMaker,
-    make_policy,
-    policies_of,
-    with_triggers,
-)
-from headgate.engine.triggers.policy import (
-    Adopted,
-    Ask,
-    ContainerWatch,
-    Inputs,
-    LimitsMoved,
-    Moment,
-    Needs,
-    NeedsAnswer,
-    NeedsReading,
-    Nothing,
-    Part,
-    PolicyFactory,
-    PolicyReport,
-    Probe,
-    Response,
-    RunFirst,
-    RunNow,
-    TriggerPolicy,
-    Verdict,
-    WaitUntil,
-    Wave,
-)
+
+if TYPE_CHECKING:
+    from headgate.engine.actions.runs import PastRun, RunState
+    from headgate.engine.cells.columns import Detail
+    from headgate.engine.cells.storage import (
+        Array,
+        Index,
+        MemoryIndex,
+        MemoryStorage,
+        Storage,
+        blank,
+    )
+    from headgate.engine.cells.sums import LARGEST_TOTAL, exact_total, signed_total
+    from headgate.engine.cells.totals import limb_totals, limbs, rounded_totals
+    from headgate.engine.checkpoint.changelog import (
+        Checkpoint,
+        Kept,
+        LogChange,
+        LogSegment,
+        SavedEngine,
+    )
+    from headgate.engine.checkpoint.log_reader import SnapshotError
+    from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
+    from headgate.engine.connectors.connector import Connector, FlowView, Portion, Take
+    from headgate.engine.connectors.rebuilding import Unrebuildable
+    from headgate.engine.core.engine import Engine
+    from headgate.engine.core.explain import (
+        ActionExplanation,
+        ActiveExplanation,
+        AdjusterExplanation,
+        ContainerExplanation,
+        Explanation,
+        FlowExplanation,
+        UpdatesExplanation,
+    )
+    from headgate.engine.intake.duplicates import Deliveries
+    from headgate.engine.intake.isolation import counted_part
+    from headgate.engine.intake.rivals import Rivals
+    from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
+    from headgate.engine.testing.tester import EngineTester, launched
+    from headgate.engine.triggers.bounds.measures import seconds_words
+    from headgate.engine.triggers.bounds.policy import BOUNDS
+    from headgate.engine.triggers.bounds.questions import (
+        ChangedValues,
+        MetricAnswer,
+        MetricAnswers,
+        MetricQuestion,
+        MetricQuestions,
+        decode_metric_answers,
+        decode_metric_questions,
+        encode_metrics,
+    )
+    from headgate.engine.triggers.factory import (
+        NAMED_TRIGGERS,
+        PolicyMaker,
+        make_policy,
+        policies_of,
+        with_triggers,
+    )
+    from headgate.engine.triggers.policy import (
+        Adopted,
+        Ask,
+        ContainerWatch,
+        Inputs,
+        LimitsMoved,
+        Moment,
+        Needs,
+        NeedsAnswer,
+        NeedsReading,
+        Nothing,
+        Part,
+        PolicyFactory,
+        PolicyReport,
+        Probe,
+        Response,
+        RunFirst,
+        RunNow,
+        TriggerPolicy,
+        Verdict,
+        WaitUntil,
+        Wave,
+    )
 
 __all__ = [
     "BOUNDS",
     "DEFAULT_BACKLOG",
+    "DEFAULT_LATE",
+    "LARGEST_STATE",
     "LARGEST_TOTAL",
     "METRICS",
     "NAMED_TRIGGERS",
+    "PYTHON_RUNNABLE",
     "RESOURCES",
+    "SHOWN_INCREMENTS",
     "SNAPSHOT_VERSION",
     "SOUGHT_SEQUENCE",
     "SOUGHT_VALUE",
@@ -247,6 +279,8 @@ __all__ = [
     "EngineTester",
     "Evaluation",
     "Explanation",
+    "FileFormat",
+    "FilesSpec",
     "FirstChanges",
     "FlowExplanation",
     "FlowId",
@@ -255,6 +289,7 @@ __all__ = [
     "FramingKey",
     "FrequencyUnit",
     "GroupResult",
+    "HowMany",
     "Increment",
     "Index",
     "Inputs",
@@ -289,6 +324,7 @@ __all__ = [
     "PolicyFactory",
     "PolicyMaker",
     "PolicyReport",
+    "Portion",
     "PredecessorsResult",
     "Probe",
     "Produced",
@@ -318,6 +354,8 @@ __all__ = [
     "RunRequested",
     "RunStarted",
     "RunState",
+    "RunnableAnswer",
+    "RunnableQuestion",
     "RunnableSpec",
     "SavedEngine",
     "ScanBegun",
@@ -345,6 +383,8 @@ __all__ = [
     "Verdict",
     "Vote",
     "WaitUntil",
+    "WaitingFlow",
+    "WaitingIncrement",
     "WatchedContainer",
     "Wave",
     "WaveEnded",
@@ -359,9 +399,12 @@ __all__ = [
     "decode_metric_answers",
     "decode_metric_questions",
     "decode_one",
+    "decode_runnable_answer",
+    "decode_runnable_question",
     "decoder_of",
     "definition_of",
     "encode_metrics",
+    "encode_runnable",
     "exact_total",
     "launch_order",
     "launched",
@@ -378,3 +421,50 @@ __all__ = [
     "with_triggers",
     "write_condition",
 ]
+
+_LATE = {
+    name: module
+    for module, names in {
+        "actions.runs": "PastRun RunState",
+        "cells.columns": "Detail",
+        "cells.storage": "Array Index MemoryIndex MemoryStorage Storage blank",
+        "cells.sums": "LARGEST_TOTAL exact_total signed_total",
+        "cells.totals": "limb_totals limbs rounded_totals",
+        "checkpoint.changelog": "Checkpoint Kept LogChange LogSegment SavedEngine",
+        "checkpoint.log_reader": "SnapshotError",
+        "checkpoint.saved": "SNAPSHOT_VERSION",
+        "connectors.connector": "Connector FlowView Portion Take",
+        "connectors.rebuilding": "Unrebuildable",
+        "core.engine": "Engine",
+        "core.explain": (
+            "ActionExplanation ActiveExplanation AdjusterExplanation ContainerExplanation "
+            "Explanation FlowExplanation UpdatesExplanation"
+        ),
+        "intake.duplicates": "Deliveries",
+        "intake.isolation": "counted_part",
+        "intake.rivals": "Rivals",
+        "testing.invariants": "BrokenInvariant check_invariants",
+        "testing.tester": "EngineTester launched",
+        "triggers.bounds.measures": "seconds_words",
+        "triggers.bounds.policy": "BOUNDS",
+        "triggers.bounds.questions": (
+            "ChangedValues MetricAnswer MetricAnswers MetricQuestion MetricQuestions "
+            "decode_metric_answers decode_metric_questions encode_metrics"
+        ),
+        "triggers.factory": "NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers",
+        "triggers.policy": (
+            "Adopted Ask ContainerWatch Inputs LimitsMoved Moment Needs NeedsAnswer NeedsReading "
+            "Nothing Part PolicyFactory PolicyReport Probe Response RunFirst RunNow TriggerPolicy "
+            "Verdict WaitUntil Wave"
+        ),
+    }.items()
+    for name in names.split()
+}
+"""Names by the module that they come from, which is loaded when one is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -9,9 +9,10 @@ from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEve
 from headgate.engine.actions.stage import Stage
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
-from headgate.engine.connectors.connector import FlowView
+from headgate.engine.connectors.connector import FlowView, Frame, Remembered
 from headgate.engine.spec.dataflow import ActionRole, ActionSpec, Bound, FirstChanges
 from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
+from headgate.engine.triggers.runnables.runnable import Answered
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import GONE, ContainerId, Cut
 
@@ -301,9 +302,18 @@ class ActionInputs:
         return {} if self._action.stage is None else self._action.stage.views()
 
     @property
-    def remembered(self) -> Mapping[str, int]:
+    def remembered(self) -> Remembered:
         """What the policy had remembered with the last run."""
         return {} if self._action.stage is None else self._action.stage.remembered
+
+    @property
+    def answered(self) -> Answered | None:
+        """What was answered to what the runnable of a stage asked last."""
+        return None if self._action.stage is None else self._action.stage.answered
+
+    def frames(self, most: int) -> dict[str, tuple[Frame, ...]]:
+        """Return by input flow the oldest increments that wait, no more than so many."""
+        return {} if self._action.stage is None else self._action.stage.frames(most)
 
 
 class ActionMoment(ActionInputs):

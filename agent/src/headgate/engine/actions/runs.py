@@ -80,7 +80,7 @@ class ActiveRun(Struct):
     """The result that stood when it was launched."""
     taken: dict[str, FlowTaken] = {}
     """By input flow of a stage, the increments that it has taken."""
-    remembered_before: dict[str, int] = {}
+    remembered_before: dict[str, int | str] = {}
     purpose: RunPurpose = RunPurpose.ADVANCE
 
 

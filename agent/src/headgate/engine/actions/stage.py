@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from headgate.engine.connectors.connector import Connector, FlowView, Take
+from headgate.engine.connectors.connector import (
+    Connector,
+    FlowView,
+    Frame,
+    Remembered,
+    Take,
+)
 from headgate.engine.protocol.increments import FlowTaken, Increment, Produced
 from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.protocol.runnables import (
+    RunnableAnswer,
+    RunnableQuestion,
+    decode_runnable_answer,
+)
 from headgate.engine.spec.stages import ActionFlows, RunnableSpec
+from headgate.engine.triggers.runnables.python import heard
+from headgate.engine.triggers.runnables.runnable import Answered
 
 
 class StageState(Struct, frozen=True):
@@ -17,17 +32,31 @@ class StageState(Struct, frozen=True):
 
     connectors: dict[str, Connector]
     made: dict[str, int]
-    remembered: dict[str, int]
+    remembered: dict[str, int | str]
     runnable: RunnableSpec
     held_since: float | None = None
     wanted: RunPurpose = RunPurpose.ADVANCE
     awaited: tuple[str, ...] = ()
+    questions: int = 0
+    asked: RunnableQuestion | None = None
+    answered: Answered | None = None
 
 
 class Stage:
     """The flows of an action."""
 
-    __slots__ = ("awaited", "connectors", "held_since", "made", "remembered", "spec", "wanted")
+    __slots__ = (
+        "answered",
+        "asked",
+        "awaited",
+        "connectors",
+        "held_since",
+        "made",
+        "questions",
+        "remembered",
+        "spec",
+        "wanted",
+    )
 
     def __init__(self, spec: ActionFlows) -> None:
         self.spec = spec
@@ -35,7 +64,7 @@ class Stage:
         """By input flow, what waits."""
         self.made = dict.fromkeys(spec.outputs, 0)
         """By output flow, how many increments were ever made: the index of the next."""
-        self.remembered: Mapping[str, int] = {}
+        self.remembered: Remembered = {}
         """What its policy remembers from run to run."""
         self.held_since: float | None = None
         """When it was found to be due and held, in Unix seconds."""
@@ -43,6 +72,12 @@ class Stage:
         """What its next run is for."""
         self.awaited: frozenset[str] = frozenset()
         """Input flows whose makers are rebuilt before it: nothing else of them is read any more."""
+        self.questions = 0
+        """How many its runnable was ever asked: the number of the last."""
+        self.asked: RunnableQuestion | None = None
+        """The question to its runnable that is not answered yet."""
+        self.answered: Answered | None = None
+        """The last that was answered; None where none was since the last run."""
 
     def views(self) -> dict[str, FlowView]:
         """Return what waits on each input flow."""
@@ -51,24 +86,62 @@ class Stage:
     def take(self, take: Take) -> dict[str, FlowTaken]:
         """Have a run take what its policy wants; return that by flow."""
         taken: dict[str, FlowTaken] = {}
-        for name in dict.fromkeys((*take.reads, *take.removes)):
-            self.connectors[name], taken[name] = self.connectors[name].take(
-                read=name in take.reads, remove=name in take.removes
-            )
+        for name, portion in take.portions.items():
+            self.connectors[name], taken[name] = self.connectors[name].take(portion)
         self.remembered = dict(take.state)
+        self.asked = self.answered = None
         return taken
+
+    def ask(self, question: RunnableQuestion) -> RunnableQuestion:
+        """Have an answer to a question to its runnable awaited; return it with its number."""
+        self.questions += 1
+        self.asked = replace(question, number=self.questions)
+        return self.asked
+
+    def answer(self, answer: bytes | None, reason: str) -> bool:
+        """Take what its runnable has answered, or why it has not; return whether it was awaited.
+
+        What answers another question than the last one is left aside.
+        """
+        asked = self.asked
+        if asked is None:
+            return False
+        if answer is None:
+            said = RunnableAnswer(asked.number, failure=f"could not be asked: {reason}")
+        else:
+            try:
+                said = decode_runnable_answer(answer)
+            except msgspec.MsgspecError as error:
+                failure = f"has an answer that cannot be read: {error}"
+                said = RunnableAnswer(asked.number, failure=failure)
+        if said.number != asked.number:
+            return False
+        self.asked, self.answered = None, heard(asked, said)
+        return True
+
+    @property
+    def failure(self) -> str:
+        """Why its runnable said nothing of use when it was asked last, with a traceback."""
+        if self.answered is None or not self.answered.answer.failure:
+            return ""
+        words = f"`{self.answered.question.entry}` {self.answered.answer.failure}"
+        return "\n".join(filter(None, (words, self.answered.answer.traceback)))
+
+    def frames(self, most: int) -> dict[str, tuple[Frame, ...]]:
+        """Return by input flow the oldest increments that wait, no more than so many."""
+        return {name: connector.frames(most) for name, connector in self.connectors.items()}
 
     def rebuild(self, awaited: Iterable[str]) -> None:
         """Have the next run begin with nothing, once all of these flows have come anew."""
         self.wanted = RunPurpose.REBUILD
         self.awaited = frozenset(awaited)
+        self.asked = self.answered = None
         for name in self.awaited:
             self.connectors[name] = Connector(self.connectors[name].source)
 
     def everything(self) -> Take:
         """Return what a run takes that begins with nothing: of each flow all that there is."""
-        waiting = tuple(name for name, view in self.views().items() if view.waiting)
-        return Take(waiting, waiting)
+        return Take.oldest((name for name, view in self.views().items() if view.waiting), {})
 
     def deliver(self, name: str, increments: Iterable[Increment], purpose: RunPurpose) -> None:
         """Queue what a run has made; nothing where another run will make all of it anew."""
@@ -78,7 +151,7 @@ class Stage:
             self.connectors[name] = Connector(self.connectors[name].source).enqueue(increments)
             self.awaited -= {name}
 
-    def restore(self, taken: Mapping[str, FlowTaken], remembered: Mapping[str, int]) -> None:
+    def restore(self, taken: Mapping[str, FlowTaken], remembered: Remembered) -> None:
         """Put back what a run took that has come to nothing, and what was remembered before."""
         for name, part in taken.items():
             if name in self.connectors:
@@ -109,6 +182,9 @@ class Stage:
             self.held_since,
             self.wanted,
             tuple(sorted(self.awaited)),
+            self.questions,
+            self.asked,
+            self.answered,
         )
 
     def load(self, saved: StageState) -> None:
@@ -120,6 +196,8 @@ class Stage:
         self.made |= {name: made for name, made in saved.made.items() if name in self.made}
         if saved.runnable == self.spec.runnable:
             self.remembered = saved.remembered
+            self.asked, self.answered = saved.asked, saved.answered
+        self.questions = saved.questions
         self.held_since = saved.held_since
         self.wanted = saved.wanted
         self.awaited = frozenset(

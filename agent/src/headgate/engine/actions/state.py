@@ -117,7 +117,7 @@ class EngineState:
             return "the dataflow is paused"
         if action.stage is not None and not self.has_place:
             return "others run, and no place is free"
-        if action.asking:
+        if action.asking or (action.stage is not None and action.stage.asked is not None):
             return ASKING
         return READING if action.reading else None
 

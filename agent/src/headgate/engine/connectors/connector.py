@@ -6,6 +6,7 @@ A connector is a value; what changes it returns another. All of it is what a che
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,16 +37,58 @@ class FlowView(Struct, frozen=True):
     """Those that wait and were not read yet: what was read may stay to be read again."""
 
 
+class Frame(Struct, frozen=True, array_like=True):
+    """Increments in a row that have one framing key and count as one: what they are together."""
+
+    name: str
+    """Of the oldest of them: no other frame ever has it."""
+    index: int
+    """Of the oldest of them."""
+    key: FramingKey
+    rows: int
+
+
+class Portion(Struct, frozen=True):
+    """What is taken of one flow: frames are counted from the oldest that waits, from 0 on.
+
+    Those from ``start`` to before ``stop`` are read, and the oldest ``removed`` are removed.
+    """
+
+    start: int = 0
+    stop: int = 0
+    removed: int = 0
+
+
+_OLDEST = Portion(stop=1, removed=1)
+
+Remembered = Mapping[str, int | str]
+"""What a runnable remembers from one run to the next."""
+
+
 class Take(Struct, frozen=True):
-    """What a run is to take: the flows of whose increments it reads or removes the oldest.
+    """What a run is to take of which flow.
 
     What is read and not removed is read again, such as a table to look things up in.
     """
 
-    reads: tuple[str, ...] = ()
-    removes: tuple[str, ...] = ()
-    state: Mapping[str, int] = {}
+    portions: Mapping[str, Portion] = {}
+    state: Remembered = {}
     """What whoever decided on it remembers from here on."""
+
+    @classmethod
+    def oldest(cls, flows: Iterable[str], state: Remembered) -> Take:
+        """Return that the oldest of these flows are read and removed."""
+        return cls(dict.fromkeys(flows, _OLDEST), state)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The flows of which something is read."""
+        return tuple(name for name, one in self.portions.items() if one.stop > one.start)
+
+    @property
+    def removes(self) -> tuple[str, ...]:
+        """The flows of which something is removed."""
+        return tuple(name for name, one in self.portions.items() if one.removed)
 
 
 class Connector(Struct, frozen=True):
@@ -58,7 +101,7 @@ class Connector(Struct, frozen=True):
 
     def view(self) -> FlowView:
         """Return what a runnable knows of it."""
-        lengths = [len(frame) for frame in self._frames()]
+        lengths = [len(pieces) for pieces in self._frames()]
         read = 0
         pieces = self.read
         for length in lengths:
@@ -68,6 +111,18 @@ class Connector(Struct, frozen=True):
             read += 1
         key = self.waiting[0].framing_key if lengths else None
         return FlowView(key, len(lengths), len(lengths) - read)
+
+    def frames(self, most: int) -> tuple[Frame, ...]:
+        """Return the oldest of what may be read, and no more than so many."""
+        return tuple(
+            Frame(
+                pieces[0].name,
+                pieces[0].index,
+                pieces[0].framing_key,
+                sum(piece.rows for piece in pieces),
+            )
+            for pieces in islice(self._frames(), most)
+        )
 
     def enqueue(self, increments: Iterable[Increment]) -> Connector:
         """Return it with increments that come next.
@@ -85,23 +140,23 @@ class Connector(Struct, frozen=True):
             waiting.append(increment)
         return replace(self, waiting=tuple(waiting))
 
-    def take(self, *, read: bool, remove: bool) -> tuple[Connector, FlowTaken]:
-        """Return it after the oldest was read, or removed, or both, and what was taken.
+    def take(self, portion: Portion) -> tuple[Connector, FlowTaken]:
+        """Return it after some were read, or removed, or both, and what was taken.
 
         Raises:
-            NothingWaits: none waits that may be read.
+            NothingWaits: fewer wait that may be read.
         """
-        oldest = next(self._frames(), None)
-        if oldest is None:
-            raise NothingWaits(f"no increment of {self.source} waits that may be read")
-        number = len(oldest)
-        taken = FlowTaken(
-            self.source, oldest if read else (), oldest if remove else (), read_before=self.read
-        )
-        seen = max(self.read, number) if read else self.read
-        if not remove:
-            return replace(self, read=seen), taken
-        rest = replace(self, waiting=self.waiting[number:], read=max(0, seen - number))
+        wanted = max(portion.stop, portion.removed)
+        ends = list(accumulate(map(len, islice(self._frames(), wanted)), initial=0))
+        if wanted >= len(ends):
+            raise NothingWaits(
+                f"{len(ends) - 1} increments of {self.source} wait that may be read, not {wanted}"
+            )
+        removed = ends[portion.removed]
+        read = self.waiting[ends[portion.start] : ends[portion.stop]]
+        taken = FlowTaken(self.source, read, self.waiting[:removed], read_before=self.read)
+        seen = max(self.read, ends[portion.stop]) if read else self.read
+        rest = replace(self, waiting=self.waiting[removed:], read=max(0, seen - removed))
         return rest, taken
 
     def restore(self, taken: FlowTaken) -> Connector:

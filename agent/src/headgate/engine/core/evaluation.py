@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
 from headgate.engine.actions.runs import RunState
 from headgate.engine.actions.state import EngineState
+from headgate.engine.connectors.connector import Take
 from headgate.engine.connectors.turns import in_turn
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.launching import Launching
@@ -16,6 +17,7 @@ from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
 from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.protocol.runnables import PYTHON_RUNNABLE, RunnableQuestion
 from headgate.engine.protocol.stimuli import Consulted
 from headgate.engine.spec.conditions import (
     ConditionResult,
@@ -24,7 +26,14 @@ from headgate.engine.spec.conditions import (
     missing,
     reasons,
 )
-from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, RunFirst, RunNow, WaitUntil
+from headgate.engine.triggers.policy import (
+    NeedsAnswer,
+    NeedsReading,
+    NeedsRunnable,
+    RunFirst,
+    RunNow,
+    WaitUntil,
+)
 from headgate.events import ContainerId
 
 AT_WRITE = "write"
@@ -126,7 +135,11 @@ class Evaluator:
         now = self._state.now
         inputs = ActionInputs(action, now, read=read)
         if action.requested:
-            take = action.policy.take(inputs)
+            anew = stage is not None and stage.wanted is RunPurpose.REBUILD
+            take = Take() if anew else action.policy.take(inputs)
+            if isinstance(take, RunnableQuestion):
+                self._ask_runnable(action, moment, take, _ASKED)
+                return
             self._launch(action, RunNow(_ASKED, take=take), Cause(ASKED, "somebody asked for it"))
             return
         recorded = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
@@ -151,11 +164,22 @@ class Evaluator:
                 self._policies.ask(action, verdict.question)
             words = "nobody answers; " if unanswered else "an answer is waited for; "
             self._skip(action, moment, verdict.result, kind=DecisionKind.HELD, prefix=words)
+        elif isinstance(verdict, NeedsRunnable):
+            self._ask_runnable(action, moment, verdict.question, verdict.result)
         else:
             if isinstance(verdict, WaitUntil):
                 action.wait_until = verdict.time
                 self._clocks.set(action)
             self._skip(action, moment, verdict.result)
+
+    def _ask_runnable(
+        self, action: Action, moment: str, question: RunnableQuestion, result: ConditionResult
+    ) -> None:
+        if action.stage is not None:
+            action.missed = moment
+            self._policies.ask_runnable(action, action.stage, question)
+            words = f"`{question.entry}` is asked what is read"
+            self._output.decide(DecisionKind.HELD, words, action, moment=moment, result=result)
 
     def _launch(self, action: Action, verdict: RunNow, cause: Cause) -> None:
         stage, take = action.stage, verdict.take
@@ -196,6 +220,11 @@ class Evaluator:
     def answered(self, stimulus: Consulted) -> None:
         """Have a policy hear the answer to what it asked, and evaluate if that was waited for."""
         action = self._state.actions.get(stimulus.action)
+        if action is not None and stimulus.kind == PYTHON_RUNNABLE:
+            if action.stage is not None and action.stage.answer(stimulus.answer, stimulus.reason):
+                self.take_up((action,))
+                self.wake_producers(action)  # it may have said that it needs more
+            return
         if action is None or action.policy.kind != stimulus.kind:
             return  # it has another policy by now
         self._policies.answered(action, stimulus)
@@ -206,7 +235,10 @@ class Evaluator:
     def ask_again(self) -> None:
         """Ask the policies again whose answers nobody will give any more."""
         for action in self._state.actions.values():
-            if action.asking:
+            asked = action.stage is not None and action.stage.asked is not None
+            if action.stage is not None:
+                action.stage.asked = None
+            if action.asking or asked:
                 action.asking = False
                 self.take_up((action,))
 

@@ -108,6 +108,9 @@ class ActionExplanation(Struct, frozen=True):
     flows: tuple[FlowExplanation, ...] = ()
     held_by: tuple[str, ...] = ()
     """The stages that have something unread of it, for which it is held."""
+    runnable_failure: str = ""
+    """What is wrong with its runnable, which said nothing of use; with a traceback where its code
+    raised."""
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -189,6 +192,7 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         requested=action.requested,
         flows=flows,
         held_by=() if hold is None else hold.holders,
+        runnable_failure="" if action.stage is None else action.stage.failure,
     )
 
 
@@ -269,6 +273,8 @@ def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
         return "has to be asked for"
     if state.paused:
         return "waits until the dataflow is resumed"
+    if action.stage is not None and action.stage.asked is not None:
+        return f"waits for what `{action.stage.asked.entry}` says is to be read"
     if action.asking:
         return "waits for what its trigger has asked"
     if action.reading:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.engine.actions.action import Action, ActionMoment
+from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.protocol.instructions import Consult, DecisionKind
+from headgate.engine.protocol.runnables import (
+    PYTHON_RUNNABLE,
+    RunnableQuestion,
+    encode_runnable,
+)
 from headgate.engine.protocol.stimuli import Consulted
 from headgate.engine.triggers.policy import Adopted, Ask, Response, Wave
 
@@ -51,6 +57,11 @@ class Policies:
     def ask(self, action: Action, question: bytes) -> None:
         """Have a question of a policy answered outside the engine."""
         self._output.add(Consult(action.name, action.policy.kind, question))
+
+    def ask_runnable(self, action: Action, stage: Stage, question: RunnableQuestion) -> None:
+        """Have a question of the runnable of a stage answered outside the engine."""
+        asked = encode_runnable(stage.ask(question))
+        self._output.add(Consult(action.name, PYTHON_RUNNABLE, asked))
 
     def _moment(self, action: Action) -> ActionMoment:
         return ActionMoment(action, self._state.now, lambda: self._state.cut)

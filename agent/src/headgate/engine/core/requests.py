@@ -73,6 +73,9 @@ class Requests:
         elif action is not None and action.state is RunState.QUARANTINED:
             action.requested = True
             self.release(Released(stimulus.now, stimulus.action))
+        elif action is not None and action.stage is not None and action.stage.failure:
+            action.stage.answered = None
+            self._evaluator.consider(action, "retry")
         else:
             words = f"a retry of {stimulus.action!r}, of which nothing failed"
             self._output.refuse(words, action)

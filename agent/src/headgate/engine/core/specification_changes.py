@@ -80,6 +80,11 @@ class SpecificationChanges:
         self._policies.begin()
         self._evaluator.ask_again()
         self._evaluator.take_up(state.actions.values())
+        for action in state.actions.values():
+            # With a definition code may have changed, too: a runnable may say something else now.
+            if action.stage is not None and action.stage.answered is not None:
+                action.stage.answered = None
+                self._evaluator.wake(action, _CHANGED)
         for action in changed:
             if action.parts and action.moments.write:
                 self._evaluator.consider(action, _CHANGED)

@@ -23,10 +23,13 @@ class FlowId(Struct, frozen=True, order=True):
 
 
 class RunnableSpec(Struct, frozen=True):
-    """Which increments a run reads, by the name of a rule and what the rule is set to."""
+    """Which increments a run reads, by the name of a rule and what the rule is set to.
+
+    Of kind ``python`` the rule is a function, ``module:name``.
+    """
 
     kind: str = "all"
-    setting: int | dict[str, int] | None = None
+    setting: int | str | tuple[str, ...] | dict[str, int] | None = None
 
 
 class ActionFlows(Struct, frozen=True):

@@ -82,6 +82,10 @@ def _check_stage(engine: Engine, action: Action, stage: Stage, place: str) -> No
         holds=not stage.awaited or stage.wanted is RunPurpose.REBUILD,
         words=f"{place}: {stage.awaited} are awaited, and nothing is made anew",
     )
+    _require(
+        holds=stage.asked is None or (action.run is None and action.missed is not None),
+        words=f"{place}: its runnable is asked, and nobody waits for it",
+    )
     for name in stage.awaited:
         maker = engine.actions[stage.connectors[name].source.action]
         anew = maker.run is not None and maker.run.purpose is RunPurpose.REBUILD

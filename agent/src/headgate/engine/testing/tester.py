@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from headgate.engine.core.engine import Engine
 from headgate.engine.protocol.increments import Produced
 from headgate.engine.protocol.instructions import (
+    Consult,
     Decision,
     Instruction,
     Launch,
@@ -19,10 +20,18 @@ from headgate.engine.protocol.instructions import (
     RecordDecision,
     ScanContainer,
 )
+from headgate.engine.protocol.runnables import (
+    PYTHON_RUNNABLE,
+    RunnableAnswer,
+    RunnableQuestion,
+    decode_runnable_question,
+    encode_runnable,
+)
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
     CompactionRequested,
+    Consulted,
     ContainerScanned,
     RebuildRequested,
     RecordArrived,
@@ -72,6 +81,7 @@ class EngineTester:
         answering: whether scans and reads are answered at once, from the imagined tables.
         check: looks at the engine after every stimulus; it takes longer than the engine itself.
         policies: makes the trigger policies, where others are tried than those of headgate.
+        runnable: answers at once what runnables in Python are asked; nobody does where None.
     """
 
     def __init__(
@@ -83,6 +93,7 @@ class EngineTester:
         answering: bool = True,
         check: Callable[[Engine], None] = check_invariants,
         policies: PolicyFactory = policies_of,
+        runnable: Callable[[RunnableQuestion], RunnableAnswer] | None = None,
     ) -> None:
         self.spec = spec
         self.now = now
@@ -91,6 +102,7 @@ class EngineTester:
         self.engine = Engine(spec, policies=policies)
         self._policies = policies
         self._check = check
+        self.runnable = runnable
         self.tables: dict[str, dict[tuple[bytes, bytes], bytes]] = {}
         self.instructions: list[Instruction] = []
         self.notify_at: float | None = None
@@ -110,9 +122,29 @@ class EngineTester:
                     self.notify_at = instruction.time
                 elif self.answering and isinstance(instruction, ScanContainer | ReadCells):
                     waiting.append(self.answer(instruction))
+                elif self.runnable is not None and isinstance(instruction, Consult):
+                    waiting.append(self._said(instruction, self.runnable))
         self.instructions += wanted
         self._check(self.engine)
         return wanted
+
+    def _said(
+        self, consult: Consult, runnable: Callable[[RunnableQuestion], RunnableAnswer]
+    ) -> Consulted:
+        answer = encode_runnable(runnable(decode_runnable_question(consult.question)))
+        return Consulted(self.now, consult.action, consult.kind, answer)
+
+    def questions(self) -> list[RunnableQuestion]:
+        """Return what runnables in Python were asked so far."""
+        return [
+            decode_runnable_question(i.question)
+            for i in self.instructions
+            if isinstance(i, Consult) and i.kind == PYTHON_RUNNABLE
+        ]
+
+    def say(self, action: str, answer: RunnableAnswer) -> list[Instruction]:
+        """Answer what the runnable of an action was asked."""
+        return self.handle(Consulted(self.now, action, PYTHON_RUNNABLE, encode_runnable(answer)))
 
     def answer(
         self, question: ScanContainer | ReadCells, stop: bytes | None = None

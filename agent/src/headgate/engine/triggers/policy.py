@@ -17,9 +17,11 @@ from msgspec import Struct
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending, PossibleIncrease
-from headgate.engine.connectors.connector import FlowView, Take
+from headgate.engine.connectors.connector import FlowView, Frame, Remembered, Take
+from headgate.engine.protocol.runnables import RunnableQuestion
 from headgate.engine.spec.conditions import ConditionResult, Dimension
 from headgate.engine.spec.dataflow import Bound, DataflowSpec, Evaluation
+from headgate.engine.triggers.runnables.runnable import Answered
 from headgate.events import ContainerId, Cut
 
 # -- what a policy needs
@@ -131,11 +133,18 @@ class Inputs(Protocol):
         """By name, what waits on the input flows of a stage."""
 
     @property
-    def remembered(self) -> Mapping[str, int]:
+    def remembered(self) -> Remembered:
         """What the policy had remembered with the last run, in ``Take``; {} before the first.
 
         Of a run that is given up nothing is remembered.
         """
+
+    @property
+    def answered(self) -> Answered | None:
+        """What was answered to what the runnable of a stage asked last, if no run came of it."""
+
+    def frames(self, most: int) -> Mapping[str, Sequence[Frame]]:
+        """Return by input flow the oldest increments that wait, no more than so many."""
 
 
 class Moment(Inputs, Protocol):
@@ -190,6 +199,13 @@ class NeedsAnswer(Struct, frozen=True):
     result: ConditionResult
 
 
+class NeedsRunnable(Struct, frozen=True):
+    """It may run, and code outside the engine says on what: have it asked, then ask again."""
+
+    question: RunnableQuestion
+    result: ConditionResult
+
+
 class RunFirst(Struct, frozen=True):
     """Run when others have: have them asked, in this order, and this one again when they have."""
 
@@ -197,7 +213,7 @@ class RunFirst(Struct, frozen=True):
     result: ConditionResult
 
 
-Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer | RunFirst
+Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer | NeedsRunnable | RunFirst
 
 
 class LimitsMoved(Struct, frozen=True):
@@ -289,8 +305,11 @@ class TriggerPolicy(ABC):
         """Return the input flows of which more must come before it can run."""
         return ()
 
-    def take(self, inputs: Inputs) -> Take:
-        """Return which increments a run reads and removes that somebody asked for."""
+    def take(self, inputs: Inputs) -> Take | RunnableQuestion:
+        """Return which increments a run reads and removes that somebody asked for.
+
+        Or what has to be answered first.
+        """
         return Take(state=inputs.remembered)
 
     # -- bounds that hold writers back, or are adjusted

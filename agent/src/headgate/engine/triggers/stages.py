@@ -8,6 +8,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from headgate.engine.connectors.connector import Take
+from headgate.engine.protocol.runnables import RunnableQuestion
 from headgate.engine.spec.conditions import ConditionResult, GroupResult, TriggerResult
 from headgate.engine.spec.dataflow import ActionSpec, Bound, Evaluation
 from headgate.engine.triggers.policy import (
@@ -15,6 +16,7 @@ from headgate.engine.triggers.policy import (
     Limits,
     Moment,
     Needs,
+    NeedsRunnable,
     Nothing,
     PolicyReport,
     Response,
@@ -23,7 +25,14 @@ from headgate.engine.triggers.policy import (
     Verdict,
     Wave,
 )
-from headgate.engine.triggers.runnables.runnable import Runnable, Waits, listed
+from headgate.engine.triggers.runnables.runnable import (
+    Asks,
+    Fails,
+    Finding,
+    Runnable,
+    Waits,
+    listed,
+)
 
 
 class WheneverRunnable(TriggerPolicy):
@@ -70,41 +79,48 @@ class StagePolicy(TriggerPolicy):
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         """Return what the trigger says; but what it runs for has to be there."""
         verdict = self._trigger.judge(inputs, now)
-        take = self._answer(inputs)
-        result = self._together(verdict.result, inputs, take)
+        found = self._find(inputs)
+        result = self._together(verdict.result, inputs, found)
         if not isinstance(verdict, RunNow):
             return replace(verdict, result=result)
-        if isinstance(take, Waits):
-            return Nothing(result)
-        return replace(verdict, result=result, take=take)
+        match found:
+            case Take():
+                return replace(verdict, result=result, take=found)
+            case Asks(question):
+                return NeedsRunnable(question, result)
+            case _:
+                return Nothing(result)
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:
         """Return how far both are."""
-        return self._together(self._trigger.explain(inputs, now), inputs, self._answer(inputs))
+        return self._together(self._trigger.explain(inputs, now), inputs, self._find(inputs))
 
     def needs_more(self, inputs: Inputs) -> Collection[str]:
         """Return what the runnable waits for."""
-        answer = self._answer(inputs)
-        return answer.flows if isinstance(answer, Waits) else ()
+        found = self._find(inputs)
+        return found.flows if isinstance(found, Waits) else ()
 
-    def take(self, inputs: Inputs) -> Take:
+    def take(self, inputs: Inputs) -> Take | RunnableQuestion:
         """Return what the runnable finds; nothing where it finds that it cannot run."""
-        answer = self._answer(inputs)
-        return Take(state=inputs.remembered) if isinstance(answer, Waits) else answer
+        match self._find(inputs):
+            case Take() as take:
+                return take
+            case Asks(question):
+                return question
+            case _:
+                return Take(state=inputs.remembered)
 
-    def _answer(self, inputs: Inputs) -> Take | Waits:
+    def _find(self, inputs: Inputs) -> Finding:
         if not self._fed and isinstance(self._trigger, WheneverRunnable):
             return Waits(
                 "somebody to ask for it: it has no input flows, bounds or predecessors", ()
             )
-        return self._runnable.judge(inputs.flows, inputs.remembered)
+        return self._runnable.find(inputs)
 
-    def _together(
-        self, result: ConditionResult, inputs: Inputs, answer: Take | Waits
-    ) -> ConditionResult:
+    def _together(self, result: ConditionResult, inputs: Inputs, found: Finding) -> ConditionResult:
         if not self._fed and not isinstance(self._trigger, WheneverRunnable):
             return result
-        flows = _flow_result(inputs, answer)
+        flows = _flow_result(inputs, found)
         if isinstance(self._trigger, WheneverRunnable):
             return flows
         return GroupResult("and", 2, result.reached and flows.reached, (result, flows))
@@ -178,10 +194,26 @@ class StagePolicy(TriggerPolicy):
         self._trigger.load(saved)
 
 
-def _flow_result(inputs: Inputs, answer: Take | Waits) -> TriggerResult:
+def _flow_result(inputs: Inputs, found: Finding) -> TriggerResult:
     unread: dict[str, float | str | None] = {n: v.unread for n, v in inputs.flows.items()}
-    if isinstance(answer, Waits):
-        words = f"{answer.words} is waited for"
-        return TriggerResult(reached=False, words=words, missing=answer.words, data=unread)
-    words = f"an increment of {listed(answer.reads)} waits" if answer.reads else "nothing is read"
-    return TriggerResult(reached=True, words=words, data=unread)
+    match found:
+        case Waits(needed):
+            words = f"{needed} is waited for"
+            return TriggerResult(reached=False, words=words, missing=needed, data=unread)
+        case Fails(words):
+            missing = f"a runnable that says what is read: {words}"
+            return TriggerResult(reached=False, words=words, missing=missing, data=unread)
+        case Asks(question):
+            # It counts as due: those that it holds, or that hold it, are not to wait for a word.
+            words = f"`{question.entry}` is to say what is read"
+            return TriggerResult(reached=True, words=words, data=unread)
+        case Take() as take:
+            return TriggerResult(reached=True, words=_taken_words(take), data=unread)
+
+
+def _taken_words(take: Take) -> str:
+    reads = take.reads
+    if all(take.portions[name].stop == 1 for name in reads):
+        return f"an increment of {listed(reads)} waits" if reads else "nothing is read"
+    portions = (f"{(one := take.portions[name]).stop - one.start} of `{name}`" for name in reads)
+    return f"increments wait: {', '.join(portions)}"

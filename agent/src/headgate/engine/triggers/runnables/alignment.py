@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.engine.connectors.connector import Take
 from headgate.engine.triggers.runnables.runnable import (
     Flows,
-    Runnable,
+    PureRunnable,
     RunnableState,
     Waits,
     listed,
@@ -14,7 +14,7 @@ from headgate.engine.triggers.runnables.runnable import (
 )
 
 
-class Aligned(Runnable):
+class Aligned(PureRunnable):
     """Of those that wait longest, the ones with the smallest key are read and removed together.
 
     So a flow that has nothing for a day does not fall behind the others (BIPS, section 2.6). Keys
@@ -37,7 +37,7 @@ class Aligned(Runnable):
                 (),
             )
         aligned = _smallest(numbers) or _smallest(words)
-        return Take(aligned, aligned, state)
+        return Take.oldest(aligned, state)
 
 
 def _smallest(keys: dict[str, int] | dict[str, str]) -> tuple[str, ...]:

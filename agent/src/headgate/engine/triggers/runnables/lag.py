@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from headgate.engine.connectors.connector import Take
 from headgate.engine.triggers.runnables.runnable import (
     Flows,
-    Runnable,
+    PureRunnable,
     RunnableState,
     Waits,
     listed,
+    number_in,
     unread,
 )
 
 
-class Lag(Runnable):
+class Lag(PureRunnable):
     """Run i, from 0 on, reads the next increment of each flow, but of one with lag n the (i−n)th.
 
     Before that, such a flow is not waited for: so a loop starts. With a lag of 1, increment i is
@@ -29,9 +30,9 @@ class Lag(Runnable):
 
     def judge(self, flows: Flows, state: RunnableState) -> Take | Waits:
         """Return what belongs together, once it is there."""
-        run = state.get("run", 0)
+        run = number_in(state, "run")
         wanted = tuple(name for name in flows if run >= self.lags.get(name, 0))
         empty = tuple(name for name in wanted if name not in unread(flows))
         if empty:
             return Waits(f"an increment of {listed(empty)} for its run {run}", empty)
-        return Take(wanted, wanted, {"run": min(run + 1, max(self.lags.values()))})
+        return Take.oldest(wanted, {"run": min(run + 1, max(self.lags.values()))})

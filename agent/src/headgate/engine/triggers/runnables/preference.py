@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from headgate.engine.connectors.connector import Take
 from headgate.engine.triggers.runnables.runnable import (
     Flows,
-    Runnable,
+    PureRunnable,
     RunnableState,
     Waits,
     listed,
+    number_in,
     unread,
 )
 
 
-class Prefer(Runnable):
+class Prefer(PureRunnable):
     """One increment of one flow is read at a time; by rounds, each flow has a number of turns.
 
     With ``{"queries": 4, "updates": 1}`` four queries come before an update (BIPS, section 5.2). A
@@ -32,9 +33,9 @@ class Prefer(Runnable):
         found = [name for name in self.turns if name in unread(flows)]
         if not found:
             return Waits(f"an increment of {listed(tuple(flows), 'or')}", tuple(flows))
-        used = {name: turns for name, turns in state.items() if name in self.turns}
+        used = {name: number_in(state, name) for name in state if name in self.turns}
         left = [name for name in found if used.get(name, 0) < self.turns[name]]
         if not left:
             used, left = {}, found
         chosen = left[0]
-        return Take((chosen,), (chosen,), {**used, chosen: used.get(chosen, 0) + 1})
+        return Take.oldest((chosen,), {**used, chosen: used.get(chosen, 0) + 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.engine.connectors.connector import Take
 from headgate.engine.triggers.runnables.runnable import (
     Flows,
-    Runnable,
+    PureRunnable,
     RunnableState,
     Waits,
     listed,
@@ -13,7 +13,7 @@ from headgate.engine.triggers.runnables.runnable import (
 )
 
 
-class RunnableAll(Runnable):
+class RunnableAll(PureRunnable):
     """One unread increment of each flow is read and removed: the default (BIPS, section 2.6).
 
     A stage without input flows can always run.
@@ -23,17 +23,17 @@ class RunnableAll(Runnable):
         """Return one of each, once all have one."""
         found = unread(flows)
         if len(found) == len(flows):
-            return Take(found, found, state)
+            return Take.oldest(found, state)
         empty = tuple(name for name in flows if name not in found)
         return Waits(f"an increment of {listed(empty)}", empty)
 
 
-class RunnableAny(Runnable):
+class RunnableAny(PureRunnable):
     """One unread increment is read and removed of each flow that has one."""
 
     def judge(self, flows: Flows, state: RunnableState) -> Take | Waits:
         """Return one of each that has one."""
         found = unread(flows)
         if found:
-            return Take(found, found, state)
+            return Take.oldest(found, state)
         return Waits(f"an increment of {listed(tuple(flows), 'or')}", tuple(flows))

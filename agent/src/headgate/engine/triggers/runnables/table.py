@@ -1,4 +1,4 @@
-"""The runnables that headgate comes with, by name."""
+"""The kinds of runnables, by name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from headgate.engine.spec.dataflow import SpecificationError
 from headgate.engine.spec.stages import ActionFlows, RunnableSpec
 from headgate.engine.triggers.runnables.alignment import Aligned
 from headgate.engine.triggers.runnables.lag import Lag
+from headgate.engine.triggers.runnables.lookup import Lookup
 from headgate.engine.triggers.runnables.preference import Prefer
 from headgate.engine.triggers.runnables.presence import RunnableAll, RunnableAny
+from headgate.engine.triggers.runnables.python import PythonRunnable
 from headgate.engine.triggers.runnables.runnable import Runnable
 
 Maker = Callable[[ActionFlows, Collection[str]], Runnable | str]
@@ -42,7 +44,7 @@ def _lag(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:
         if not looped:
             return f"of {setting} is for flows of a loop, and none comes back; name the flow"
         setting = {name: setting for name in stage.inputs if name in looped}
-    if setting is None or not setting or not setting.keys() <= stage.inputs.keys():
+    if not isinstance(setting, dict) or not setting or not setting.keys() <= stage.inputs.keys():
         return f"needs a number of runs, or one for some of its input flows, not {setting!r}"
     if any(lag < 1 for lag in setting.values()):
         return f"has a flow that is not behind, for which the lag must be 1 or more: {setting!r}"
@@ -51,12 +53,31 @@ def _lag(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:
     return Lag(setting)
 
 
+def _lookup(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:  # noqa: ARG001 -- as all
+    tables = stage.runnable.setting
+    if not isinstance(tables, tuple) or not tables or not set(tables) <= stage.inputs.keys():
+        names = ", ".join(stage.inputs)
+        return f"needs some of the input flows ({names}), not {tables!r}"
+    if set(tables) == stage.inputs.keys():
+        return "has only tables to look things up in: then nothing says how often it runs"
+    return Lookup(tables)
+
+
+def _python(stage: ActionFlows, looped: Collection[str]) -> Runnable | str:  # noqa: ARG001 -- as all
+    setting = stage.runnable.setting
+    if not isinstance(setting, str) or not setting.partition(":")[2]:
+        return f"needs a function, as `module:name`, not {setting!r}"
+    return PythonRunnable(setting)
+
+
 MAKERS: Final[Mapping[str, Maker]] = {
     "all": _without_setting(RunnableAll),
     "any": _without_setting(RunnableAny),
     "aligned": _without_setting(Aligned),
     "prefer": _prefer,
     "lag": _lag,
+    "lookup": _lookup,
+    "python": _python,
 }
 
 
