@@ -17,7 +17,7 @@ from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.knowledge import ModelMissing
 from headgate.agent.training.pairs import PairKey, WavePairs
 from headgate.agent.training.parquet import read_pairs
-from headgate.agent.training.task import PackedPairs, Source, pack
+from headgate.agent.training.task import PackedPairs, Source, pack_pairs
 from headgate.learning import FEATURES, version_of_model
 
 
@@ -76,7 +76,7 @@ def test_no_number_of_waves_is_refused(api: Any, waves: Any) -> None:
 
 
 def test_pairs_are_kept_under_the_dataflows_name_and_come_back_as_parquet(api: Any) -> None:
-    body = {"pairs": [pack(pairs(3)), pack(pairs(4))]}
+    body = {"pairs": [pack_pairs(pairs(3)), pack_pairs(pairs(4))]}
     assert api.answer("POST", "/v1/flows/air/knowledge", body).json() == {"new": 2}
     assert api.answer("POST", "/v1/flows/air/knowledge", body).json() == {"new": 0}
 
@@ -102,12 +102,14 @@ def test_pairs_that_are_none_are_refused(api: Any, packed: PackedPairs) -> None:
 
 
 def test_pairs_are_kept_for_dataflows_that_there_are(api: Any) -> None:
-    answer = api.answer("POST", "/v1/flows/no-such/knowledge", {"pairs": [pack(pairs())]})
+    answer = api.answer("POST", "/v1/flows/no-such/knowledge", {"pairs": [pack_pairs(pairs())]})
     assert answer.status_code == 404
 
 
 def test_older_pairs_are_deleted_and_models_that_decide_stay(api: Any, agent: MemoryAgent) -> None:
-    api.answer("POST", "/v1/flows/air/knowledge", {"pairs": [pack(pairs(3)), pack(pairs(4))]})
+    api.answer(
+        "POST", "/v1/flows/air/knowledge", {"pairs": [pack_pairs(pairs(3)), pack_pairs(pairs(4))]}
+    )
     used, _, _ = (agent.knowledge.keep_model("air", "map", b"%d" % n) for n in range(3))
     assert used == Consultations.used
     answer = api.answer("POST", "/v1/flows/air/knowledge/trim", {"waves": 1})
@@ -120,7 +122,9 @@ def test_older_pairs_are_deleted_and_models_that_decide_stay(api: Any, agent: Me
 def test_what_was_learned_goes_with_the_dataflow_unless_it_is_kept(
     api: Any, agent: MemoryAgent, query: str, kept: int
 ) -> None:
-    api.answer("POST", "/v1/flows/air/knowledge", {"pairs": [pack(pairs(3)), pack(pairs(4))]})
+    api.answer(
+        "POST", "/v1/flows/air/knowledge", {"pairs": [pack_pairs(pairs(3)), pack_pairs(pairs(4))]}
+    )
     wrong = api.answer("DELETE", "/v1/flows/air?knowledge=perhaps")
     assert (wrong.status_code, "as in ?knowledge=keep" in wrong.json()["error"]) == (400, True)
     assert api.answer("DELETE", f"/v1/flows/air{query}").status_code == 200

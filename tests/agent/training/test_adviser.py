@@ -17,7 +17,7 @@ from lived import dataflow
 from msgspec.structs import replace
 from simulation.rows import MemoryRows
 
-from headgate.agent.advisers.metric_process import MetricWorker
+from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
@@ -29,7 +29,7 @@ from headgate.agent.training.task import (
     StoredTask,
     Task,
     Trained,
-    pack,
+    pack_pairs,
     unpack,
 )
 from headgate.agent.training.trainer import Done
@@ -80,7 +80,7 @@ class Trains:
 class Computes:
     """A process of metrics whose answers a test gives."""
 
-    worker = MetricWorker("python", "metrics.log", 1.0, 2.0, ("here",))
+    worker = CodeWorker("python", "metrics.log", 1.0, 2.0, ("here",))
 
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, Any]] = []
@@ -142,7 +142,7 @@ def test_waves_before_the_one_that_ended_are_learned_from(stand: Stand) -> None:
 
 def test_models_and_reasons_are_answered_and_kept_with_their_pairs(stand: Stand) -> None:
     stand.ask(QUESTION)
-    kept = tuple(map(pack, pairs()))
+    kept = tuple(map(pack_pairs, pairs()))
     stand.trained(Trained({"level": b"model"}, {"map": "too few"}, 30, 40, "10 out", None, kept))
 
     assert stand.heard() == ({"level": b"model", "map": Lost("too few")}, "")

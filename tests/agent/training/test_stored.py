@@ -22,7 +22,7 @@ from headgate.agent.training.stored import (
     rows_of,
     stretch_of,
 )
-from headgate.agent.training.task import StoredTask, pack
+from headgate.agent.training.task import StoredTask, pack_pairs
 from headgate.agent.training.training import demands_of
 from headgate.engine import UserMetric
 from headgate.learning import (
@@ -224,7 +224,7 @@ def test_pairs_that_say_what_they_are_not_are_refused(
 
 def stored(pairs: list[WavePairs], horizon: int = 4) -> StoredTask:
     spec = dataflow(LearnedSettings({"map": OutputSettings(0.9, confidence=0.8)}, 0.0, 40, horizon))
-    return StoredTask(spec, ("map",), WAVES, tuple(map(pack, pairs)))
+    return StoredTask(spec, ("map",), WAVES, tuple(map(pack_pairs, pairs)))
 
 
 def test_a_model_comes_of_stored_pairs_as_of_a_recording(pairs: list[WavePairs]) -> None:

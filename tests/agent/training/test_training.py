@@ -15,7 +15,7 @@ from lived import READS, AllWaves, Lived, dataflow
 from msgspec.structs import replace
 from taught import RecordedWorld, record_of
 
-from headgate.agent.advisers.metric_process import MetricWorker
+from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of
@@ -182,7 +182,7 @@ def asked_of(directory: Path, *names: str, bound: float = 8.0) -> Task:
         output: OutputSettings(bound, UserMetric(f"own_errors:{name}"), 0.8)
         for output, name in outputs.items()
     }
-    worker = MetricWorker(
+    worker = CodeWorker(
         sys.executable, str(directory / "metrics.log"), 60.0, 60.0, (str(directory),)
     )
     spec = dataflow(LearnedSettings(bounded, 0.0, WAVES, HORIZON))

@@ -12,9 +12,10 @@ import numpy as np
 import psutil
 import pytest
 
-from headgate.agent.advisers.metric_process import MetricProcess, MetricWorker
+from headgate.agent.advisers.code_process import CodeProcess, CodeWorker
+from headgate.agent.advisers.metric_process import MetricProcess
 from headgate.agent.training.user_metrics import AskedAmounts, asked_amounts
-from headgate.engine import MetricAnswer, MetricQuestion, UserMetric
+from headgate.engine import UserMetric
 from headgate.learning import ContainerHistory
 
 CODE = """
@@ -75,7 +76,7 @@ def ask(tmp_path: Path) -> Iterator[Callable[..., AskedAmounts]]:
 
     def asked(name: str, seconds: float = 60.0) -> AskedAmounts:
         log = str(tmp_path / "w" / "metrics.log")
-        process = MetricProcess(MetricWorker(sys.executable, log, seconds, 60.0, (str(tmp_path),)))
+        process = MetricProcess(CodeWorker(sys.executable, log, seconds, 60.0, (str(tmp_path),)))
         counts = np.full(len(VALUES), 2)
         history = ContainerHistory(VALUES, counts, counts, np.arange(float(len(VALUES))))
         try:
@@ -126,17 +127,15 @@ def test_one_that_gives_nothing_of_use_teaches_nothing(
 def test_one_that_hangs_is_waited_for_once(
     ask: Callable[..., AskedAmounts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchanged = MetricProcess._exchanged
-    asked: list[MetricQuestion] = []
+    exchanged = CodeProcess._exchanged
+    asked: list[bytes] = []
 
-    def exchange(
-        process: MetricProcess, running: subprocess.Popen[bytes], question: MetricQuestion
-    ) -> MetricAnswer:
+    def exchange(process: CodeProcess, running: subprocess.Popen[bytes], question: bytes) -> bytes:
         process._fresh = False  # as if its modules had been imported, which may take longer
         asked.append(question)
         return exchanged(process, running, question)
 
-    monkeypatch.setattr(MetricProcess, "_exchanged", exchange)
+    monkeypatch.setattr(CodeProcess, "_exchanged", exchange)
     found = ask("Hangs", seconds=0.5)
     assert len(asked) == 1
     assert not found.usable

@@ -1,56 +1,62 @@
 """The agent's service: carries updates to engines, steps to workers and state to HBase."""
 
-from headgate.agent.api.access import (
-    CertificateGrant,
-    Role,
-    TokenEntry,
-    find_token,
-    hash_of,
-    new_token,
-    read_entries,
-    user_token_file,
-)
-from headgate.agent.configuration import (
-    DEFAULT_API,
-    AgentConfiguration,
-    Airflow,
-    ApiAccess,
-    BarrierOptions,
-    CellMemory,
-    Connect,
-    HBase,
-    KafkaOptions,
-    Launchers,
-    Resources,
-    ScanOptions,
-    Submit,
-    Workers,
-    load_configuration,
-    parse_configuration,
-)
-from headgate.agent.errors import (
-    AgentError,
-    Fenced,
-    Held,
-    Refused,
-    UnknownDataflow,
-    Unreachable,
-)
-from headgate.agent.history.replays import RECORDED, FlowRecording, FlowReplay, ModelSource
-from headgate.agent.process import serve
-from headgate.agent.resources.sensor import (
-    SensorConfiguration,
-    SensorKafka,
-    load_sensor_configuration,
-    serve_sensor,
-)
-from headgate.agent.state.sealed import Seals, sign, unsigned
-from headgate.agent.training.adviser import TrainingReport
-from headgate.agent.training.parquet import UnusableParquet, read_pairs
-from headgate.agent.training.stored_models import stored_models
-from headgate.agent.training.task import PackedPairs, Source
-from headgate.agent.training.task import pack as pack_pairs
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headgate.settings import ConfigurationError
+
+if TYPE_CHECKING:
+    from headgate.agent.api.access import (
+        CertificateGrant,
+        Role,
+        TokenEntry,
+        find_token,
+        hash_of,
+        new_token,
+        read_entries,
+        user_token_file,
+    )
+    from headgate.agent.configuration import (
+        DEFAULT_API,
+        AgentConfiguration,
+        Airflow,
+        ApiAccess,
+        BarrierOptions,
+        CellMemory,
+        Connect,
+        HBase,
+        KafkaOptions,
+        Launchers,
+        Resources,
+        ScanOptions,
+        Submit,
+        Workers,
+        load_configuration,
+        parse_configuration,
+    )
+    from headgate.agent.errors import (
+        AgentError,
+        Fenced,
+        Held,
+        Refused,
+        UnknownDataflow,
+        Unreachable,
+    )
+    from headgate.agent.history.replays import RECORDED, FlowRecording, FlowReplay, ModelSource
+    from headgate.agent.process import serve
+    from headgate.agent.resources.sensor import (
+        SensorConfiguration,
+        SensorKafka,
+        load_sensor_configuration,
+        serve_sensor,
+    )
+    from headgate.agent.state.sealed import Seals, sign, unsigned
+    from headgate.agent.training.adviser import TrainingReport
+    from headgate.agent.training.parquet import UnusableParquet, read_pairs
+    from headgate.agent.training.stored_models import stored_models
+    from headgate.agent.training.task import PackedPairs, Source, pack_pairs
 
 __all__ = [
     "DEFAULT_API",
@@ -104,3 +110,63 @@ __all__ = [
     "unsigned",
     "user_token_file",
 ]
+
+_LATE = {
+    "AgentConfiguration": "configuration",
+    "AgentError": "errors",
+    "Airflow": "configuration",
+    "ApiAccess": "configuration",
+    "BarrierOptions": "configuration",
+    "CellMemory": "configuration",
+    "CertificateGrant": "api.access",
+    "Connect": "configuration",
+    "DEFAULT_API": "configuration",
+    "Fenced": "errors",
+    "FlowRecording": "history.replays",
+    "FlowReplay": "history.replays",
+    "HBase": "configuration",
+    "Held": "errors",
+    "KafkaOptions": "configuration",
+    "Launchers": "configuration",
+    "ModelSource": "history.replays",
+    "PackedPairs": "training.task",
+    "RECORDED": "history.replays",
+    "Refused": "errors",
+    "Resources": "configuration",
+    "Role": "api.access",
+    "ScanOptions": "configuration",
+    "Seals": "state.sealed",
+    "SensorConfiguration": "resources.sensor",
+    "SensorKafka": "resources.sensor",
+    "Source": "training.task",
+    "Submit": "configuration",
+    "TokenEntry": "api.access",
+    "TrainingReport": "training.adviser",
+    "UnknownDataflow": "errors",
+    "Unreachable": "errors",
+    "UnusableParquet": "training.parquet",
+    "Workers": "configuration",
+    "find_token": "api.access",
+    "hash_of": "api.access",
+    "load_configuration": "configuration",
+    "load_sensor_configuration": "resources.sensor",
+    "new_token": "api.access",
+    "pack_pairs": "training.task",
+    "parse_configuration": "configuration",
+    "read_entries": "api.access",
+    "read_pairs": "training.parquet",
+    "serve": "process",
+    "serve_sensor": "resources.sensor",
+    "sign": "state.sealed",
+    "stored_models": "training.stored_models",
+    "unsigned": "state.sealed",
+    "user_token_file": "api.access",
+}
+"""Names by the module that they come from, which is loaded when one is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,15 +1,11 @@
 """Dataflow files: YAML in, a checked dataflow or every problem with its line and cure out."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headgate.flows import launchers
-from headgate.flows.building import load_dataflow, parse_dataflow
-from headgate.flows.dataflow import (
-    Dataflow,
-    OozieOrigin,
-    WaveEnd,
-    WaveSpec,
-)
-from headgate.flows.differences import Change, ChangeKind, changes
-from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
 from headgate.flows.launchers import (
     LAUNCHER_KINDS,
     AirflowLauncher,
@@ -22,19 +18,30 @@ from headgate.flows.launchers import (
     StepLauncher,
     SubmitLauncher,
 )
-from headgate.flows.limits import bounded_actions, scale_limits
-from headgate.flows.oozie import (
-    ImportChoices,
-    ImportedWorkflow,
-    export_workflow,
-    import_workflow,
-    load_workflow_text,
-    plain_workflow,
-    qod_schema_text,
-)
-from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
-from headgate.flows.schema import schema_text
-from headgate.flows.sections.modes import Deletes, FoundBy, Mode, ScanSpec
+
+if TYPE_CHECKING:
+    from headgate.flows.building import load_dataflow, parse_dataflow
+    from headgate.flows.dataflow import (
+        Dataflow,
+        OozieOrigin,
+        WaveEnd,
+        WaveSpec,
+    )
+    from headgate.flows.differences import Change, ChangeKind, changes
+    from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
+    from headgate.flows.limits import bounded_actions, scale_limits
+    from headgate.flows.oozie import (
+        ImportChoices,
+        ImportedWorkflow,
+        export_workflow,
+        import_workflow,
+        load_workflow_text,
+        plain_workflow,
+        qod_schema_text,
+    )
+    from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
+    from headgate.flows.schema import schema_text
+    from headgate.flows.sections.modes import Deletes, FoundBy, Mode, ScanSpec
 
 __all__ = [
     "LAUNCHER_KINDS",
@@ -80,3 +87,45 @@ __all__ = [
     "schema_text",
     "session_roots",
 ]
+
+_LATE = {
+    "Change": "differences",
+    "ChangeKind": "differences",
+    "Dataflow": "dataflow",
+    "DataflowErrors": "grammar.problems",
+    "Deletes": "sections.modes",
+    "FoundBy": "sections.modes",
+    "ImportChoices": "oozie",
+    "ImportedWorkflow": "oozie",
+    "Mode": "sections.modes",
+    "OozieOrigin": "dataflow",
+    "PoolMember": "pools",
+    "Problem": "grammar.problems",
+    "ScanSpec": "sections.modes",
+    "Severity": "grammar.problems",
+    "WaveEnd": "dataflow",
+    "WaveSpec": "dataflow",
+    "bounded_actions": "limits",
+    "changes": "differences",
+    "export_workflow": "oozie",
+    "import_workflow": "oozie",
+    "load_dataflow": "building",
+    "load_workflow_text": "oozie",
+    "nearest": "grammar.problems",
+    "parse_dataflow": "building",
+    "plain_workflow": "oozie",
+    "pool_conflict": "pools",
+    "pool_member": "pools",
+    "qod_schema_text": "oozie",
+    "scale_limits": "limits",
+    "schema_text": "schema",
+    "session_roots": "pools",
+}
+"""Names by the module that they come from, which is loaded when one is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,15 +1,12 @@
 """Both services' configuration: TOML files and variables, addresses, secrets, and the log."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headgate.settings.addresses import is_loopback, parse_address, write_address
 from headgate.settings.agent_tables import agent_tables, knowledge_table
-from headgate.settings.credentials import (
-    Credentials,
-    CredentialsError,
-    ServerTls,
-    UpstreamTls,
-    client_side,
-    upstream_side,
-)
 from headgate.settings.keys import (
     KeyRing,
     agent_write,
@@ -19,7 +16,7 @@ from headgate.settings.keys import (
     shared_keys,
 )
 from headgate.settings.loading import load, parse
-from headgate.settings.log import LogFormat, LogLevel, configure_log, set_log_level
+from headgate.settings.log_choices import LogFormat, LogLevel
 from headgate.settings.log_rate import LogRate
 from headgate.settings.places import ConfigurationError, Places, dotted
 from headgate.settings.secret_files import (
@@ -28,6 +25,17 @@ from headgate.settings.secret_files import (
     provide_secret,
     state_folder,
 )
+
+if TYPE_CHECKING:
+    from headgate.settings.credentials import (
+        Credentials,
+        CredentialsError,
+        ServerTls,
+        UpstreamTls,
+        client_side,
+        upstream_side,
+    )
+    from headgate.settings.log import configure_log, set_log_level
 
 __all__ = [
     "ConfigurationError",
@@ -62,3 +70,22 @@ __all__ = [
     "upstream_side",
     "write_address",
 ]
+
+_LATE = {
+    "Credentials": "credentials",
+    "CredentialsError": "credentials",
+    "ServerTls": "credentials",
+    "UpstreamTls": "credentials",
+    "client_side": "credentials",
+    "configure_log": "log",
+    "set_log_level": "log",
+    "upstream_side": "credentials",
+}
+"""Names by the module that they come from, which is loaded when one is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-import structlog
 from msgspec import Struct
 
 from headgate.settings.certificates import (
@@ -17,8 +16,6 @@ from headgate.settings.certificates import (
     next_update_of,
 )
 from headgate.settings.places import ConfigurationError
-
-_log = structlog.get_logger("headgate.settings.credentials")
 
 _NOT_THERE: Final = (-1, -1, -1)
 _State = tuple[tuple[int, int, int], ...]
@@ -106,11 +103,14 @@ class Credentials:
 
     def reload(self) -> None:
         """Load the files again; what cannot be used is logged, and what was there stays."""
+        import structlog  # takes a third of a start, which programs without a log can do without
+
+        log = structlog.get_logger("headgate.settings.credentials")
         self._seen = self._state()
         try:
             loaded = self._load()
         except CredentialsError as error:
-            _log.error(
+            log.error(  # noqa: TRY400 - the reason says it all
                 "certificates not reloaded: new connections keep the old ones",
                 listener=self.listener,
                 reason=str(error),
@@ -118,7 +118,7 @@ class Credentials:
             return
         self.context = loaded.context
         self.expiries = loaded.expiries
-        _log.info(
+        log.info(
             "certificates reloaded",
             listener=self.listener,
             files=", ".join(str(file) for file in self._files),

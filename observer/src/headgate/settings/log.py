@@ -5,27 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
 
 import structlog
 
-
-class LogLevel(StrEnum):
-    """What is written: lines of this weight and above."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """How a line is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    """One object for each line."""
+from headgate.settings.log_choices import LogLevel
 
 
 def configure_log(

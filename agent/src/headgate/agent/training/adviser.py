@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.agent.advisers.metric_process import MetricWorker
+from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
@@ -28,7 +28,7 @@ from headgate.agent.training.task import (
     StoredTask,
     Task,
     Trained,
-    pack,
+    pack_pairs,
     unpack,
 )
 from headgate.agent.training.trainer import Done as TrainingEnded
@@ -86,7 +86,7 @@ class Trains(Protocol):
 class Computes(Protocol):
     """Computes users' metrics of a dataflow; see ``MetricAdviser``."""
 
-    worker: MetricWorker
+    worker: CodeWorker
     """How processes are started that compute them."""
 
     def answer(self, question: bytes, done: Done) -> None:
@@ -284,7 +284,7 @@ class LearnedAdviser:
         with _failing(failed):
             demands = demands_of(spec, report.outputs)
             keys = stretch_of(self._knowledge.pair_keys(spec.name), demands, report.asked)
-            pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
+            pairs = tuple(map(pack_pairs, self._knowledge.pairs_of(keys)))
             self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
 
     def _fit_anew(self, spec: DataflowSpec, asked: Refit, done: Done) -> None:
@@ -299,7 +299,7 @@ class LearnedAdviser:
                 for output, version in asked.models.items()
             }
             keys = keys_of_models(self._knowledge.pair_keys(spec.name), models)
-            pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
+            pairs = tuple(map(pack_pairs, self._knowledge.pairs_of(keys)))
             self._trainer.train(RefitTask(self._kafka, spec, models, pairs, asked.wave), ended)
 
     def _take_refitted(

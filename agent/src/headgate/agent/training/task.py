@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from msgspec import Struct
 
-from headgate.agent.advisers.metric_process import MetricWorker
+from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.training.pairs import PairBasis, PairKey, WavePairs
 from headgate.engine import DataflowSpec
@@ -47,7 +47,7 @@ class Task(Struct, frozen=True, tag="recording"):
     """The newest wave that may be learned from."""
     waves: int
     """How many there should be."""
-    metrics: MetricWorker | None = None
+    metrics: CodeWorker | None = None
     """Where users' metrics are computed; None where nobody computes any."""
 
 
@@ -82,7 +82,7 @@ class RefitTask(Struct, frozen=True, tag="refit"):
 AnyTask = Task | StoredTask | RefitTask
 
 
-def pack(pairs: WavePairs) -> PackedPairs:
+def pack_pairs(pairs: WavePairs) -> PackedPairs:
     """Return pairs as bytes."""
     shown = pairs.features.astype("<f4").tobytes()
     return PackedPairs(pairs.key, shown, pairs.errors.astype("<f8").tobytes(), pairs.basis)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.training.pairs import wave_pairs
 from headgate.agent.training.stored import Demand, UnusablePairs, output_pairs_of, rows_of
-from headgate.agent.training.task import RefitTask, StoredTask, Task, Trained, pack, unpack
+from headgate.agent.training.task import RefitTask, StoredTask, Task, Trained, pack_pairs, unpack
 from headgate.agent.training.teacher import Lesson, Wanted, teach, teach_service
 from headgate.agent.training.user_metrics import ask_users_metrics
 from headgate.engine import DataflowSpec, SpecificationError
@@ -228,7 +228,7 @@ def _fitted(
         lesson.waves[-1],
         lesson.words,
         fitted.report,
-        tuple(map(pack, pairs)),
+        tuple(map(pack_pairs, pairs)),
         failures,
     )
 
