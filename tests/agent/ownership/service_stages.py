@@ -16,8 +16,10 @@ import uvicorn
 from simulation import MemoryRows
 from thread_faults import WAIT, Faults, Heard, Log, never, until
 
-from headgate.agent.advisers import metrics
+from headgate.agent.advisers import metrics, runnables
+from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.advisers.metrics import MetricAdviser
+from headgate.agent.advisers.runnables import RunnableAdviser
 from headgate.agent.api.access import connections
 from headgate.agent.configuration import Resources
 from headgate.agent.kafka import retention as retentions
@@ -33,7 +35,7 @@ from headgate.agent.process import answer_requests
 from headgate.agent.resources import sampling as samplings
 from headgate.agent.resources.sampling import Sampling
 from headgate.agent.supervision import ThreadKind
-from headgate.engine import MetricAnswers, MetricQuestions, encode_metrics
+from headgate.engine import MetricAnswers, MetricQuestions, RunnableQuestion, encode_metrics
 from headgate.events import VERSION, MachineLoad, encode_machine
 from headgate.settings import Credentials
 from headgate.spark import Ending, StartSession, StepEnded, WorkerReady
@@ -187,6 +189,33 @@ def users_metrics(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> N
         adviser.answer(b"", lambda answer, reason: answers.put((answer, reason)))
     for _ in range(2):
         assert answers.get(timeout=WAIT) == (encode_metrics(MetricAnswers([])), "")
+    adviser.close()
+
+
+def users_runnables(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
+    """What was asked when the thread failed is answered all the same, and what comes later."""
+    faults = Faults()
+
+    def decoded(question: bytes) -> RunnableQuestion:
+        faults()
+        return RunnableQuestion(1, "turns:newest", {}, "null")
+
+    fake = SimpleNamespace(
+        runs=False,
+        ask=lambda question: question,
+        use=lambda roots: None,
+        end=lambda: None,
+        close=lambda: None,
+    )
+    patch.setattr(runnables, "decode_runnable_question", decoded)
+    patch.setattr(runnables, "CodeProcess", lambda program, worker: fake)
+    answers: queue.Queue[Any] = queue.Queue()
+    worker = CodeWorker(sys.executable, str(directory / "log"), 1.0, 1.0)
+    adviser = RunnableAdviser("flow", worker, 0, heard.supervision)
+    for asked in (b"one", b"two"):
+        adviser.answer(asked, lambda answer, reason: answers.put((answer, reason)))
+    for asked in (b"one", b"two"):
+        assert answers.get(timeout=WAIT) == (asked, "")
     adviser.close()
 
 

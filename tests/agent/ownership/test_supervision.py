@@ -29,6 +29,7 @@ from service_stages import (
     spares,
     the_api,
     users_metrics,
+    users_runnables,
 )
 from thread_faults import WAIT, Heard, Stage
 from training_stages import models, trainings
@@ -53,6 +54,7 @@ STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.SPARES: spares,
     ThreadKind.JOBS: jobs,
     ThreadKind.METRICS: users_metrics,
+    ThreadKind.RUNNABLES: users_runnables,
     ThreadKind.TRAINING: trainings,
     ThreadKind.MODELS: models,
     ThreadKind.RETENTION: retention,

@@ -94,6 +94,8 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     """After how long without a run a session ends; 0: it stays."""
     metric_seconds: Seconds = 10.0
     """How long a metric of a dataflow's own may take."""
+    runnable_seconds: Seconds = 10.0
+    """How long a runnable of a dataflow's own may take."""
     spares: Annotated[int, Meta(ge=0, le=100)] = 0
     """Warm sessions kept ready for dataflows that are taken over or submitted."""
     spare_spark: dict[str, str] = {}

@@ -49,6 +49,8 @@ class ThreadKind(StrEnum):
     """Looks after a dataflow's other launches."""
     METRICS = "metrics"
     """Has users' metrics of a dataflow computed."""
+    RUNNABLES = "runnables"
+    """Has runnables of a dataflow's stages asked."""
     TRAINING = "training"
     """Has models of learned triggers trained."""
     MODELS = "models"

@@ -10,7 +10,7 @@ from simulation.driving import status
 
 from headgate.agent.dataflow.runs.starting import stage_request
 from headgate.agent.state.sealed import Definition
-from headgate.engine import Cause, Launch, OnChange
+from headgate.engine import Cause, FileFormat, FilesSpec, Launch, OnChange
 from headgate.events import Cut
 from headgate.flows import parse_dataflow
 from headgate.spark import decode_result
@@ -110,6 +110,51 @@ def test_files_are_beside_the_dataflow_file_or_where_the_agent_has_them(
     request = stage_request(dataflow, definition, launch, (), "/agents/.stages")
     assert request is not None
     assert request.location == location
+
+
+ONE_STAGE_OF_FILES = """
+name: two-steps
+files:
+  clicks: {uri: clicks, format: csv, columns: {url: string}}
+  totals: s3://bucket/totals
+  copies: /copies
+actions:
+  first:
+    stage: stages:first
+    reads: clicks
+    writes: [totals, copies]
+    when: {clicks: {time: 5 min}}
+"""
+
+
+def test_a_stage_is_told_its_files_and_a_step_of_no_container_that_is_none() -> None:
+    world = World(parse_dataflow(ONE_STAGE_OF_FILES, "test"))
+    world.start_agent()
+    world.run(lambda: len(world.commits) >= 2)
+
+    first, second = world.commits[:2]
+    assert first.stage is not None
+    assert first.stage.sources == {"clicks": FilesSpec("clicks", FileFormat.CSV, {"url": "string"})}
+    assert first.stage.sinks == {
+        "totals": FilesSpec("s3://bucket/totals"),
+        "copies": FilesSpec("/copies"),
+    }
+    assert first.containers == ()
+    assert second.token > first.token
+
+
+def test_files_are_found_from_where_the_dataflow_file_was() -> None:
+    dataflow = parse_dataflow(ONE_STAGE_OF_FILES, "test")
+    definition = Definition("two-steps", "", "/base", 0, 0.0)
+    launch = Launch("first", "r", 1, Cut(), Cut(), Cause("x", "y"))
+    request = stage_request(dataflow, definition, launch, (), "/agents/.stages")
+    assert request is not None
+    places = {name: each.location for name, each in (request.sources | request.sinks).items()}
+    assert places == {
+        "clicks": "/base/clicks",
+        "totals": "s3://bucket/totals",
+        "copies": "/copies",
+    }
 
 
 def test_what_others_have_not_read_is_named_as_needed() -> None:

@@ -130,17 +130,18 @@ class Commands:
     def retry(self, action: str | None, now: float) -> tuple[str, ...]:
         """Run at once what failed, and return which: one action, or all that wait or were given up.
 
+        Of a stage whose runnable has failed that is asked again.
+
         Raises:
             Refused: nothing of it failed.
         """
         state = self._state
         if action is not None:
             state.require_step(action)
-        states = {"retrying", "quarantined"}
         names = tuple(
             spec.name
             for spec in state.dataflow.spec.actions
-            if action in (None, spec.name) and self._attempts.action_state(spec.name) in states
+            if action in (None, spec.name) and self._has_failed(spec.name)
         )
         if not names:
             raise Refused(f"nothing failed of {action or 'any action'} of {state.name}")
@@ -148,6 +149,11 @@ class Commands:
             state.quarantined.pop(name, None)
             self._port.handle(RetryRequested(now, name))
         return names
+
+    def _has_failed(self, name: str) -> bool:
+        stage = self._state.engine.actions[name].stage
+        failed = self._attempts.action_state(name) in {"retrying", "quarantined"}
+        return failed or (stage is not None and bool(stage.failure))
 
     def release(self, action: str | None, now: float) -> tuple[str, ...]:
         """Let an action, or all, out of quarantine, and return which.

@@ -55,6 +55,7 @@ class Reporting:
             reads=tuple(
                 container_reads(watched.container, reads_of)
                 for watched in self._state.dataflow.spec.containers
+                if watched.id not in self._state.dataflow.files
             ),
         )
 
@@ -79,6 +80,9 @@ class Reporting:
                     self._not_needed(action.name),
                     last.get(action.name),
                     flows.get(action.name, ""),
+                    ""
+                    if (stage := state.engine.actions[action.name].stage) is None
+                    else stage.failure,
                 )
                 for action in state.dataflow.spec.actions
             ),

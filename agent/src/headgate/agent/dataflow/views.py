@@ -57,6 +57,8 @@ class ActionStatus(Struct, frozen=True):
     last: RunRecord | None
     flows: str = ""
     """Of a stage, in words, what waits for it and who holds it; empty where nothing does."""
+    runnable_failure: str = ""
+    """What is wrong with the runnable of a stage, with a traceback; empty where nothing is."""
 
 
 class StageStatus(Struct, frozen=True):
@@ -78,7 +80,7 @@ class StageStatus(Struct, frozen=True):
     awaits: tuple[str, ...] = ()
     """The stages that are rebuilt before it."""
     failure: str = ""
-    """Why it is in quarantine, or why the last attempt failed."""
+    """Why it is in quarantine, why the last attempt failed, or what is wrong with its runnable."""
 
 
 class RebuildAnswer(Struct, frozen=True):

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.advisers.metrics import MetricAdviser
+from headgate.agent.advisers.runnables import RunnableAdviser
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.starting import python_path, session_start
@@ -37,7 +39,7 @@ from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser
 from headgate.agent.training.knowledge import Knowledge
 from headgate.agent.training.trainer import Trainer
-from headgate.engine import BOUNDS, Kept
+from headgate.engine import BOUNDS, PYTHON_RUNNABLE, Kept
 from headgate.events import agent_origin
 from headgate.flows import Dataflow
 from headgate.learning import LEARNED, POLICIES
@@ -113,7 +115,20 @@ class RuntimeFactory(Struct, frozen=True):
             self.metrics.of(dataflow.name),
             self.supervision,
         )
-        metrics.use(python_path(dataflow.python_path, ownership.definition), dataflow.spec)
+        runnables = RunnableAdviser(
+            dataflow.name,
+            CodeWorker(
+                configuration.workers.python,
+                str(directory / "runnables.log"),
+                configuration.workers.runnable_seconds,
+                configuration.workers.start_seconds,
+            ),
+            configuration.workers.idle_seconds,
+            self.supervision,
+        )
+        roots = python_path(dataflow.python_path, ownership.definition)
+        metrics.use(roots, dataflow.spec)
+        runnables.use(roots, dataflow.spec)
         try:
             return Runtime(
                 ownership,
@@ -145,13 +160,14 @@ class RuntimeFactory(Struct, frozen=True):
                     deliver=hosted.deliver,
                     stages=str(configuration.workers.stages.absolute()),
                     policies=POLICIES,
-                    advisers={BOUNDS: metrics, LEARNED: learned},
+                    advisers={BOUNDS: metrics, LEARNED: learned, PYTHON_RUNNABLE: runnables},
                     learning=learned,
                 ),
             )
         except BaseException:
             launcher.close()
             metrics.close()
+            runnables.close()
             learned.close()
             raise
 

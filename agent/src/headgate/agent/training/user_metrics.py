@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.agent.advisers.metric_process import MetricProcess, MetricWorker, Silent
+from headgate.agent.advisers.code_process import CodeWorker, Silent
+from headgate.agent.advisers.metric_process import MetricProcess
 from headgate.engine import MetricQuestion, SpecificationError, UserMetric
 from headgate.learning import (
     Changes,
@@ -95,7 +96,7 @@ class UsersMetrics(Struct, frozen=True):
 
 
 def ask_users_metrics(
-    worker: MetricWorker | None,
+    worker: CodeWorker | None,
     histories: Mapping[str, ContainerHistory],
     settings: LearnedSettings,
     graph: Graph,

@@ -11,7 +11,12 @@ from msgspec import Struct
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import EndOfRun, MayStart
 from headgate.agent.dataflow.runs.history import RunHistory
-from headgate.agent.dataflow.runs.starting import python_path, shortened, stage_request
+from headgate.agent.dataflow.runs.starting import (
+    python_path,
+    shortened,
+    stage_request,
+    step_containers,
+)
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.errors import Refused
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
@@ -281,7 +286,7 @@ class Attempts:
             kafka=self._context.kafka,
             python_path=python_path(step.python_path if step else (), state.definition),
             parameters=by.parameters,
-            containers=state.dataflow.spec.containers,
+            containers=step_containers(state.dataflow),
             cut=state.from_start(launch.cut),
             since=state.since(launch),
             ledger=self._context.seals.table,

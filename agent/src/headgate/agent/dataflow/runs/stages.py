@@ -52,7 +52,7 @@ class Stages:
                     held_by=explained[spec.name].held_by,
                     wanted=action.stage.wanted,
                     awaits=tuple(sorted(makers)),
-                    failure=action.failure,
+                    failure=action.failure or action.stage.failure,
                 )
             )
         return tuple(found)

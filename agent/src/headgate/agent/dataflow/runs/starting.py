@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import structs
+
 from headgate.agent.state.sealed import Definition
-from headgate.engine import Launch, OnChange
+from headgate.engine import FilesSpec, Launch, OnChange, WatchedContainer
 from headgate.flows import Dataflow, SessionLauncher, session_roots
 from headgate.spark import StageRequest, StartSession
 
@@ -50,9 +52,11 @@ def stage_request(
         needed: names of increments of the action that others may still read.
         stages: where stages keep their files whose dataflow does not say it.
     """
-    stage = next((a.stage for a in dataflow.spec.actions if a.name == launch.action), None)
-    if stage is None:
+    action = next((a for a in dataflow.spec.actions if a.name == launch.action), None)
+    stage = None if action is None else action.stage
+    if action is None or stage is None:
         return None
+    files = files_of(dataflow, definition)
     taken = {flow: part.read for flow, part in launch.taken.items()}
     return StageRequest(
         stage_location(dataflow, definition, stages),
@@ -61,7 +65,22 @@ def stage_request(
         tuple(sorted(needed)),
         dataflow.on_change.get(launch.action, OnChange.REFUSE),
         launch.purpose,
+        {name: files[name] for name in action.reads if name in files},
+        {name: files[name] for name in action.writes if name in files},
     )
+
+
+def files_of(dataflow: Dataflow, definition: Definition) -> dict[str, FilesSpec]:
+    """Return the files that a dataflow names: at a URI, or at a path from the root."""
+    return {
+        name: structs.replace(files, location=_from_root(files.location, definition))
+        for name, files in dataflow.files.items()
+    }
+
+
+def step_containers(dataflow: Dataflow) -> tuple[WatchedContainer, ...]:
+    """Return the containers that steps may ask for: those that are in tables."""
+    return tuple(one for one in dataflow.spec.containers if one.id not in dataflow.files)
 
 
 def stage_location(dataflow: Dataflow, definition: Definition, stages: str) -> str:
@@ -72,7 +91,10 @@ def stage_location(dataflow: Dataflow, definition: Definition, stages: str) -> s
         definition: where its file was.
         stages: where stages keep their files whose dataflow does not say it.
     """
-    location = dataflow.state or stages
+    return _from_root(dataflow.state or stages, definition)
+
+
+def _from_root(location: str, definition: Definition) -> str:
     if "://" in location:
         return location
     return str(Path(definition.directory) / Path(location).expanduser())
