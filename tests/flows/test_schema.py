@@ -81,10 +81,20 @@ FULL = {
             "backlog": 5,
             "on_change": "rebuild",
         },
+        "found": {
+            "stage": "stages:found",
+            "in": {"a": "links.links", "k": "links.pages"},
+            "runnable": {"lookup": "k"},
+        },
         "turns": {
             "stage": "stages:turns",
             "in": {"a": "links.links"},
             "runnable": {"prefer": {"a": 3}},
+        },
+        "own": {
+            "stage": "stages:own",
+            "in": {"a": "links.links"},
+            "runnable": {"python": "stages:chosen"},
         },
         "chart": {"step": "steps:chart", "reads": "rows", "writes": "chart"},
     },
@@ -120,7 +130,8 @@ NAMES = st.sampled_from(
         *("row", "prefix", "rows", "group", "codec", "count", "container", "time", "sequence"),
         *("value", "relative", "absolute", "changed", "against", "limit", "attempts", "backoff"),
         *("zones", "readings", "x y", "profiles", "spark", "waves", "after", "evaluate", "own"),
-        *("stage", "in", "out", "runnable", "backlog", "lag", "prefer", "on_change", "state"),
+        *("stage", "in", "out", "runnable", "backlog", "lag", "prefer", "lookup", "python"),
+        *("on_change", "state"),
         *("learned", "outputs", "error", "rmse", "confidence", "audit", "horizon", "map"),
     ]
 )

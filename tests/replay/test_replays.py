@@ -10,11 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.engine import (
+    ActionFlows,
     ActionRole,
+    ActionSpec,
     Bound,
     DataflowSpec,
     Evaluation,
+    FlowId,
     Metric,
+    RunnableSpec,
     SequenceBound,
     SequenceUnit,
     UserMetric,
@@ -81,6 +85,16 @@ def test_a_metric_in_python_is_not_replayed_and_that_is_said(
     own = Bound("k", ContainerId("smoothed"), value=ValueBound(UserMetric("m:Spread"), 1.0))
     with pytest.raises(NotRecorded, match="bound 'k' of action 'high' has the metric 'm:Spread'"):
         world.replay(make_chain(high=own))
+
+
+def test_a_runnable_in_python_is_not_replayed_and_that_is_said(
+    make_chain: Chain, record: Record
+) -> None:
+    world, spec = record(make_chain(), 1), make_chain()
+    flows = ActionFlows({"x": FlowId("own", "x")}, ("x",), RunnableSpec("python", "m:f"))
+    asked = replace(spec, actions=(*spec.actions, ActionSpec("own", stage=flows)))
+    with pytest.raises(NotRecorded, match="action 'own' has the runnable 'm:f'"):
+        world.replay(asked)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

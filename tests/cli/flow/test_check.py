@@ -143,6 +143,24 @@ def test_the_class_of_a_metric_is_looked_for_too(written, metric, message):
     assert message is None or message in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("runnable", "message"),
+    [("own:turns", None), ("own:turn", "module `own` has no function `turn`")],
+)
+def test_the_function_of_a_runnable_is_looked_for_too(written, runnable, message):
+    written("own.py", "a = b = print\ndef turns(waiting, state): ...\n")
+    path = written(
+        "flow.yaml",
+        "name: n\ncontainers: {c: t, d: u}\nactions:\n"
+        "  feed: {input: c}\n"
+        "  a: {stage: 'own:a', reads: c, out: x, when: {c: {sequence: 1}}}\n"
+        f"  b: {{stage: 'own:b', writes: d, in: {{x: a.x}}, runnable: {{python: '{runnable}'}}}}\n",
+    )
+    result = run("check", "--imports", path)
+    assert (result.exit_code == 0) is (message is None), result.stderr
+    assert message is None or message in result.stderr
+
+
 def test_a_step_that_is_there_is_in_order(written):
     written("quick.py", "print('loud')\ndef clean(run): ...\n")
     path = written("flow.yaml", GOOD.replace("m:f", "quick:clean"))

@@ -75,6 +75,9 @@ def test_stages_have_the_places_of_their_launchers(text: str, places: int | None
         ("aligned", RunnableSpec("aligned")),
         ("{prefer: {x: 4, y: 1}}", RunnableSpec("prefer", {"x": 4, "y": 1})),
         ("{lag: {y: 2}}", RunnableSpec("lag", {"y": 2})),
+        ("{lookup: y}", RunnableSpec("lookup", ("y",))),
+        ("{lookup: [x]}", RunnableSpec("lookup", ("x",))),
+        ("{python: 'stages:turns'}", RunnableSpec("python", "stages:turns")),
     ],
 )
 def test_a_runnable_says_what_is_read(written: str, runnable: RunnableSpec) -> None:
@@ -82,6 +85,12 @@ def test_a_runnable_says_what_is_read(written: str, runnable: RunnableSpec) -> N
     found = stage(text, "b")
     assert found is not None
     assert (found.runnable, found.backlog) == (runnable, 7)
+
+
+def test_a_dataflow_says_which_runnables_are_code_of_its_users() -> None:
+    text = flow(b="in: {x: a.x}, runnable: {python: 'own:turns'}")
+    assert parsed(text).user_runnables == ("own:turns",)
+    assert parsed(flow()).user_runnables == ()
 
 
 def test_a_lag_of_all_flows_that_come_round_is_a_number() -> None:
@@ -104,6 +113,21 @@ def test_the_dataflow_says_where_states_are_and_what_becomes_of_old_ones() -> No
 
 
 CASES = {
+    "a runnable that is a file": (
+        flow(b="in: {x: a.x}, runnable: {python: ▲turns.py}"),
+        "`turns.py` can't be",
+        "a colon, the function",
+    ),
+    "two runnables": (
+        flow(b="in: {x: a.x}, runnable: {python: 'm:f', ▲prefer: {x: 1}}"),
+        "`prefer` can't stand beside `python`",
+        "keep",
+    ),
+    "a runnable of nothing": (
+        flow(a="out: x, ▲runnable: {python: 'm:f'}"),
+        "runnable 'python' needs input flows",
+        "correct",
+    ),
     "a flow of nobody": (flow(b="in: {x: ▲aa.x}"), "no action `aa`", "did you mean `a`?"),
     "a flow that is not made": (flow(b="in: {x: ▲a.z}"), "no output flow `z`", "`x`"),
     "a flow of what makes none": (flow(b="in: {x: ▲feed.x}"), "no output flow", "add `out: x`"),
@@ -158,6 +182,16 @@ CASES = {
     "a lag without loop": (
         flow(b="in: {x: a.x}, ▲runnable: {lag: 1}"),
         "flows of a loop",
+        "correct `runnable`",
+    ),
+    "a table that is no flow": (
+        flow(b="in: {x: a.x}, ▲runnable: {lookup: y}"),
+        "needs some of the input flows (x), not ('y',)",
+        "correct `runnable`",
+    ),
+    "nothing but tables": (
+        flow(b="in: {x: a.x}, ▲runnable: {lookup: x}"),
+        "only tables",
         "correct `runnable`",
     ),
     "a runnable without flows": (

@@ -46,6 +46,7 @@ from headgate.flows.launchers import Launcher, SessionLauncher
 from headgate.flows.sections.actions import ActionReader, Declared
 from headgate.flows.sections.adjustment import read_adjustment
 from headgate.flows.sections.bounds import check_codec, overridden
+from headgate.flows.sections.files import FilesChecker, as_container, read_files
 from headgate.flows.sections.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.sections.launching import read_launcher
 from headgate.flows.sections.learned import check_learned, read_learned
@@ -107,7 +108,8 @@ def _built(
     fitting = matched(tree, DATAFLOW, findings)
     if not isinstance(fitting, Mapping):
         return None
-    declared = Declared(_names(tree, "containers"), _names(tree, "actions"), _flows(tree))
+    named = _names(tree, "containers") | _names(tree, "files")
+    declared = Declared(named, _names(tree, "actions"), _flows(tree))
     return _Builder(fitting, declared, findings).dataflow(text, file, profile)
 
 
@@ -140,6 +142,15 @@ class _Builder:
             name: read_container(name, entry.value, findings)
             for name, entry in self._section("containers")
         }
+        self._files = {
+            name: read_files(entry.value, findings) for name, entry in self._section("files")
+        }
+        for name, entry in self._section("files"):
+            if name in self._containers:
+                findings.error(
+                    entry.key.at, f"`{name}` is a container, too", "name one of them otherwise"
+                )
+        self._containers |= {name: as_container(name) for name in self._files}
         self._action_trees = {
             name: entry.value
             for name, entry in self._section("actions")
@@ -149,6 +160,8 @@ class _Builder:
 
     def dataflow(self, text: str, file: str, profile: str | None) -> Dataflow:
         actions = self._actions()
+        entries = dict(self._section("files"))
+        FilesChecker(self._files, entries, self._action_trees, self._findings).check(actions)
         self._check_graph(actions)
         for action in actions.values():
             self._check_action(action)
@@ -173,6 +186,7 @@ class _Builder:
             chosen = read_learned(
                 bounded, chosen, self._action_trees, self._containers, self._findings
             )
+        self._check_decided_by_values()
         name = self._tree.get("name")
         pool = self._tree.get("spark_pool")
         state = self._tree.get("state")
@@ -217,7 +231,17 @@ class _Builder:
                 for action in spec.actions
                 if action.stage is not None
             },
+            files=self._files,
         )
+
+    def _check_decided_by_values(self) -> None:
+        for key in ("significance", "learned"):
+            if self._files and key in self._tree.entries:
+                self._findings.error(
+                    self._tree.entries[key].key.at,
+                    f"`{key}` decides by the values of containers, and `files` have none",
+                    "keep one of them; files may be those of a dataflow of its own",
+                )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
         section = self._tree.get(key)
@@ -290,10 +314,14 @@ class _Builder:
                         "add `when:` with a bound, or remove it",
                     )
             if not action.after and not fed and not self._findings.failed:
+                files = next((name for name in action.reads if name in self._files), "")
+                bound = f"`when: {{{files}: {{time: 5 min}}}}`" if files else "`when:`"
+                why = "; that files come starts nothing" if files else ""
                 self._findings.warning(
                     tree.at,
-                    f"`{action.name}` has neither predecessors nor bounds, so nothing starts it",
-                    "add `after:` or `when:`, or start it by hand with `headgate flow run`",
+                    f"`{action.name}` has neither predecessors nor bounds, so nothing starts it"
+                    f"{why}",
+                    f"add `after:` or {bound}, or start it by hand with `headgate flow run`",
                 )
         evaluation = action.evaluation
         if evaluation is not None and evaluation.action_end and not action.after:
@@ -314,6 +342,8 @@ class _Builder:
             for name in other.writes
         ]
         for bound in action.bounds:
+            if bound.container in self._files:
+                continue
             watched = self._containers[bound.container].container
             if not any(overlap(watched, one) for one in written):
                 self._findings.warning(

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.engine import DataflowSpec, OnChange, OnUndecodable, UserMetric
+from headgate.engine import DataflowSpec, FilesSpec, OnChange, OnUndecodable, UserMetric
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
 from headgate.flows.sections.modes import Mode, ScanSpec
@@ -79,6 +79,9 @@ class Dataflow(Struct, frozen=True):
     has a place for them."""
     on_change: dict[str, OnChange] = {}
     """By stage, what becomes of a state that another version wrote."""
+    files: dict[str, FilesSpec] = {}
+    """Directories that stages read or write, by name, their places as written. In ``spec`` they are
+    containers without tables."""
 
     @property
     def name(self) -> str:
@@ -92,3 +95,11 @@ class Dataflow(Struct, frozen=True):
         bounded = (value.metric for value in values if value is not None)
         metrics = (*bounded, *learned_metrics(self.spec))
         return tuple(dict.fromkeys(m.entry for m in metrics if isinstance(m, UserMetric)))
+
+    @property
+    def user_runnables(self) -> tuple[str, ...]:
+        """The runnables in Python of its stages, each once."""
+        stages = (action.stage for action in self.spec.actions)
+        rules = (stage.runnable for stage in stages if stage is not None)
+        entries = (rule.setting for rule in rules if rule.kind == "python")
+        return tuple(dict.fromkeys(entry for entry in entries if isinstance(entry, str)))

@@ -43,12 +43,17 @@ class Change(Struct, frozen=True):
 
 def changes(old: Dataflow, new: Dataflow) -> tuple[Change, ...]:
     """Return what differs between two versions of a dataflow, in the order of the file."""
-    return (*_containers(old, new), *_actions(old, new), *_service(old, new))
+    return (
+        *_containers(old, new),
+        *_files(old, new),
+        *_actions(old, new),
+        *_service(old, new),
+    )
 
 
 def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
-    before = {watched.id: watched for watched in old.spec.containers}
-    after = {watched.id: watched for watched in new.spec.containers}
+    before = {each.id: each for each in old.spec.containers if each.id not in old.files}
+    after = {each.id: each for each in new.spec.containers if each.id not in new.files}
     for name, watched in after.items():
         part = f"container `{name}`"
         if name not in before:
@@ -60,6 +65,23 @@ def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
             yield Change(ChangeKind.CHANGED, part, words)
     for name in (one for one in before if one not in after):
         yield Change(ChangeKind.REMOVED, f"container `{name}`", "not watched any more")
+
+
+def _files(old: Dataflow, new: Dataflow) -> Iterator[Change]:
+    for name, files in new.files.items():
+        part, before = f"files `{name}`", old.files.get(name)
+        if before is None:
+            yield Change(ChangeKind.ADDED, part, "read, or written, from the next run of a stage")
+        elif before.location != files.location:
+            words = (
+                f"{before.location} → {files.location}; what is written goes on there, and a stage "
+                "that reads them asks by `on_change` what becomes of its state"
+            )
+            yield Change(ChangeKind.CHANGED, part, words)
+        elif before != files:
+            yield Change(ChangeKind.CHANGED, part, "from the next run of a stage")
+    for name in (one for one in old.files if one not in new.files):
+        yield Change(ChangeKind.REMOVED, f"files `{name}`", "what is there stays")
 
 
 def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:

@@ -21,6 +21,7 @@ from headgate.flows.grammar.values import NAME, name_value, text_value
 from headgate.flows.sections.actions import ACTION
 from headgate.flows.sections.adjustment import ADJUSTMENT
 from headgate.flows.sections.bound_keys import OVERRIDE
+from headgate.flows.sections.files import FILES
 from headgate.flows.sections.learned import LEARNED_TRIGGERS
 from headgate.flows.sections.modes import MODE_KEYS
 from headgate.flows.sections.places import CONTAINER
@@ -55,6 +56,10 @@ DATAFLOW = RecordOf(
                 "container",
             ),
             "parts of tables that actions read, write and watch",
+        ),
+        "files": Key(
+            MapOf(FILES, "files by name", NAME, "files"),
+            "directories of files that stages read or write, named in `reads` and `writes`",
         ),
         "actions": Key(
             MapOf(ACTION, "actions by name", NAME, "action", at_least=1),

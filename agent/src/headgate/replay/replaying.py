@@ -72,13 +72,18 @@ def replay(
     """
     for candidate in candidates:
         for spec in (candidate.spec, *candidate.changes.values()):
-            _refuse_user_metrics(spec)
+            _refuse_code_of_users(spec)
     known = models or RecordedModels(recording, {})
     return _Replaying(recording, partitions, candidates, known).run(events)
 
 
-def _refuse_user_metrics(spec: DataflowSpec) -> None:
+def _refuse_code_of_users(spec: DataflowSpec) -> None:
     for action in spec.actions:
+        if action.stage is not None and action.stage.runnable.kind == "python":
+            raise NotRecorded(
+                f"action {action.name!r} has the runnable {action.stage.runnable.setting!r}, which "
+                "a replay cannot ask; replay dataflows whose runnables are headgate's own"
+            )
         for bound in action.bounds:
             if bound.value is not None and isinstance(bound.value.metric, UserMetric):
                 raise NotRecorded(

@@ -187,6 +187,9 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
     for action in explanation["actions"]:
         _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
         _console.print(f"  {escape(action['words'])}", highlight=False)
+        # An agent that has not been updated yet says nothing of runnables.
+        for line in action.get("runnable_failure", "").splitlines():
+            _console.print(f"  [red]{escape(line)}[/red]", highlight=False)
         for line in action["policy"]["words"].splitlines() if action["policy"] else ():
             _console.print(f"  {escape(line)}", highlight=False)
         for adjusted in action["adjusted"]:

@@ -1,4 +1,4 @@
-"""``headgate flow check --imports``: whether functions of steps and classes of metrics are there.
+"""``headgate flow check --imports``: whether steps, stages, metrics and runnables are there.
 
 Modules are imported in a process of its own, since that runs what stands in them.
 """
@@ -50,7 +50,7 @@ class _Found(Struct, frozen=True):
 
 
 def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
-    """Return what keeps steps and metrics of a dataflow from being called, each in its line.
+    """Return what keeps code of a dataflow from being called, each in its line.
 
     Args:
         dataflow: as it was read.
@@ -64,6 +64,7 @@ def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
         if isinstance(one, StepLauncher)
     }
     kinds |= dict.fromkeys(dataflow.user_metrics, "class")
+    kinds |= dict.fromkeys(dataflow.user_runnables, "function")
     return tuple(
         problem
         for entry, kind in kinds.items()

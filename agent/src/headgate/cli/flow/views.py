@@ -136,6 +136,13 @@ def show_lines(view: Any, width: int | None) -> Iterator[Line]:
         width,
         "cause",
     )
+    for action in status["actions"]:
+        # An agent that has not been updated yet says nothing of runnables.
+        if said := action.get("runnable_failure"):
+            yield Line("")
+            yield from _plain(f"{action['name']}, its runnable:", width, "red")
+            for line in said.splitlines():
+                yield Line(line)
     if not runs:
         return
     yield Line("")

@@ -21,6 +21,7 @@ from headgate.flows.grammar.kinds import Either, Key, MapOf, Numbers, RecordOf, 
 from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.tree import Items, Scalar, Tree
 from headgate.flows.grammar.values import NAME, names_value
+from headgate.flows.launchers.step import ENTRY
 from headgate.flows.sections.graph import ancestors
 
 STAGE: Final = "stage"
@@ -56,7 +57,7 @@ STAGE_KEYS: Final = {
     ),
     "runnable": Key(
         Either(
-            "`all`, `any`, `aligned`, or `prefer` or `lag` with their settings",
+            "`all`, `any`, `aligned`, or `prefer`, `lag`, `lookup` or `python` with their settings",
             (
                 Single("`all`, `any` or `aligned`", words=_RUNNABLE_WORDS),
                 RecordOf(
@@ -88,13 +89,28 @@ STAGE_KEYS: Final = {
                             ),
                             "by how many runs flows of a loop are behind the others",
                         ),
+                        "lookup": Key(
+                            names_value("an input flow", "input flows"),
+                            "flows of which the newest increment is read in each run and stays",
+                        ),
+                        "python": Key(
+                            Single(
+                                "`module:function`",
+                                pattern=ENTRY,
+                                rule="write the module, a colon, the function that says what is "
+                                "read: `stages:turns`",
+                            ),
+                            "a function of your own, which is told what waits and says what is "
+                            "read, what is removed and what it remembers",
+                        ),
                     },
-                    one_of=("prefer", "lag"),
+                    one_of=("prefer", "lag", "lookup", "python"),
                 ),
             ),
         ),
         "which increments a run reads: one of `all` input flows (default), of `any`, of all with "
-        "the same key (`aligned`), of one flow in turn (`prefer`), or of those of a loop later",
+        "the same key (`aligned`), of one flow in turn (`prefer`), of those of a loop later, of "
+        "tables again and again (`lookup`), or what a function of your own says (`python`)",
     ),
     "backlog": Key(
         Single("a number of increments above 0", numbers=_TURNS),
@@ -221,11 +237,15 @@ def _runnable(tree: Tree | None) -> RunnableSpec:
     match tree:
         case Scalar(text=kind):
             return RunnableSpec(kind)
+        case yaml_tree.Mapping(entries={"lookup": tables}):
+            return RunnableSpec("lookup", tuple(one.text for one in _scalars(tables.value)))
         case yaml_tree.Mapping(entries=entries) if entries:
-            kind, entry = next(iter(entries.items()))
-            match entry.value:
+            kind, written = next(iter(entries.items()))
+            match written.value:
                 case Scalar(value=int() as setting):
                     return RunnableSpec(kind, setting)
+                case Scalar(text=entry):
+                    return RunnableSpec(kind, entry)
                 case yaml_tree.Mapping(entries=settings):
                     numbers = {
                         flow: one.value.value
@@ -311,7 +331,8 @@ def _starts(stage: ActionFlows, circle: Collection[str]) -> bool:
     if stage.runnable.kind == "lag":
         return True
     outside = any(source.action not in circle for source in stage.inputs.values())
-    return outside and stage.runnable.kind in {"any", "prefer"}
+    # A function of the user's may start it, or not: nobody knows.
+    return outside and stage.runnable.kind in {"any", "prefer", "python"}
 
 
 def fed_by(action: ActionSpec) -> tuple[str, ...]:
