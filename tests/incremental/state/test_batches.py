@@ -85,14 +85,14 @@ def test_batches_are_neither_large_nor_many(tmp_path_factory, sizes):
 
 
 def test_wide_rows_make_batches_of_fewer(store, monkeypatch):
-    monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(batches, "PLAIN_BYTES", 1000)
     wide = pa.record_batch([["x" * 400] * 9, [1] * 9], schema=FLOW)
 
     assert max(batch.num_rows for batch in filed(store, [wide])) == 2
 
 
 def test_a_row_larger_than_a_batch_is_a_batch(store, monkeypatch):
-    monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(batches, "PLAIN_BYTES", 1000)
     wide = pa.record_batch([["x" * 4000] * 3, [1] * 3], schema=FLOW)
 
     assert [batch.num_rows for batch in filed(store, [wide])] == [1, 1, 1]

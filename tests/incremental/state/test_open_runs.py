@@ -15,7 +15,8 @@ from tests.incremental.state.states import (
 )
 
 from headgate.incremental.state import WHOLE, BucketReader, DamagedState, FileStore, Match, split
-from headgate.incremental.state.runs import Asked, OpenRuns
+from headgate.incremental.state.open_runs import OpenRuns
+from headgate.incremental.state.runs import Asked
 
 HASHES = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
 
@@ -29,7 +30,7 @@ def test_a_run_stays_open(store):
     ref = written(store, [(1, b"a", b"", 1)])
     opened = OpenRuns()
 
-    [first], [again] = (opened.of(store, STAGE, WHOLE, [ref]) for _ in range(2))
+    [first], [again] = (opened.of(store, STAGE, WHOLE, [ref]).runs for _ in range(2))
 
     assert first is again
 
@@ -39,7 +40,7 @@ def test_runs_come_in_the_order_of_their_files(store):
     opened = OpenRuns()
     opened.of(store, STAGE, WHOLE, refs[1:])
 
-    assert [run.ref for run in opened.of(store, STAGE, WHOLE, refs)] == refs
+    assert [run.ref for run in opened.of(store, STAGE, WHOLE, refs).runs] == refs
 
 
 def test_what_a_bucket_no_longer_has_is_closed(store):
@@ -55,21 +56,21 @@ def test_buckets_read_longest_ago_are_closed_first(store):
     refs = [written(store, [(n, b"a", b"", n)]) for n in range(2)]
     opened = OpenRuns(most=2)
     low, high = split(WHOLE)
-    [first] = opened.of(store, STAGE, low, refs[:1])
+    [first] = opened.of(store, STAGE, low, refs[:1]).runs
     opened.of(store, STAGE, high, refs[1:])
-    assert opened.of(store, STAGE, low, refs[:1]) == [first]
+    assert opened.of(store, STAGE, low, refs[:1]).runs == (first,)
     opened.of(store, "another", WHOLE, refs[:0])
     opened.of(store, STAGE, WHOLE, refs[:1])
 
     assert len(opened) == 2
-    assert opened.of(store, STAGE, low, refs[:1]) == [first]
+    assert opened.of(store, STAGE, low, refs[:1]).runs == (first,)
 
 
 def test_more_runs_than_are_kept_are_read_all_the_same(store):
     refs = [written(store, [(n, b"a", b"", n)]) for n in range(3)]
     opened = OpenRuns(most=2)
 
-    assert len(opened.of(store, STAGE, WHOLE, refs)) == 3
+    assert len(opened.of(store, STAGE, WHOLE, refs).runs) == 3
     assert len(opened) == 0
 
 

@@ -29,7 +29,6 @@ from headgate.incremental.state.errors import (
     UnwrittenFile,
 )
 from headgate.incremental.state.files import FileRef, FileStore
-from headgate.incremental.state.garbage import unneeded
 from headgate.incremental.state.hashing import hashes
 from headgate.incremental.state.keys import (
     Key,
@@ -43,6 +42,7 @@ from headgate.incremental.state.manifest import (
     BucketState,
     Manifest,
     read_manifest,
+    unneeded,
     write_manifest,
 )
 from headgate.incremental.state.names import Writer

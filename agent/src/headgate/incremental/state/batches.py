@@ -17,6 +17,13 @@ BATCH_ROWS = 1 << 20
 """Rows of a batch: a look-up of many keys pays for each batch, so there should be few."""
 BATCH_BYTES = 1 << 26
 """Bytes of a batch of wide rows: merging has at most one of each run in memory."""
+PLAIN_BYTES = 1 << 24
+"""Bytes of a batch of rows without hashes: nothing is looked up in it, and there may be hundreds of
+files that are written at a time, one for each framing key."""
+PORTION_ROWS = 1 << 16
+"""Rows of a portion, in which a group is read that may be larger than memory."""
+PORTION_BYTES = 1 << 23
+"""Bytes of a portion: several are in memory at a time, of each flow and of each run."""
 _FORMAT = 1
 _STAGE_KEY = b"headgate.stage"
 _FILE_KEY = b"headgate.file"
@@ -108,9 +115,10 @@ class BatchWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; batches in the file are neither too large nor, but for the last, small."""
-        for piece in _pieces((batch,)):
+        most = BATCH_BYTES if self._hashed else PLAIN_BYTES
+        for piece in _pieces((batch,), BATCH_ROWS, most):
             rows = sum(part.num_rows for part in self._waiting) + piece.num_rows
-            if rows > BATCH_ROWS or self._size + piece.nbytes > BATCH_BYTES:
+            if rows > BATCH_ROWS or self._size + piece.nbytes > most:
                 self._write_waiting()
             self._waiting.append(piece)
             self._size += piece.nbytes
@@ -128,11 +136,16 @@ class BatchWriter:
             self._last = int(hashes[-1])
 
 
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows in batches of ``PORTION_ROWS`` and about ``PORTION_BYTES`` at most, uncopied."""
+    return _pieces(batches, PORTION_ROWS, PORTION_BYTES)
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        if batch.num_rows > 1 and (batch.num_rows > BATCH_ROWS or batch.nbytes > BATCH_BYTES):
+        if batch.num_rows > 1 and (batch.num_rows > rows or batch.nbytes > size):
             half = batch.num_rows // 2
-            yield from _pieces((batch.slice(0, half), batch.slice(half)))
+            yield from _pieces((batch.slice(0, half), batch.slice(half)), rows, size)
         elif batch.num_rows:
             yield batch
 

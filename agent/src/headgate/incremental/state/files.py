@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -170,6 +171,59 @@ class FileStore:
         with self.writing(name) as sink:
             sink.write(data)
 
+    def place_bytes(self, name: str, data: bytes) -> None:
+        """Have a file hold these bytes, of which nobody sees a part; one that is there stays.
+
+        Several may do it at one time with the same bytes.
+
+        Raises:
+            UnwrittenFile: it could not be written.
+        """
+        if self.has(name):
+            return
+        whole_at_once = self._filesystem.type_name in _WITHOUT_FOLDERS
+        parent, _, last = name.rpartition("/")
+        written = name if whole_at_once else f"{parent}/.{last}.{uuid4().hex}"
+        try:
+            self.write_bytes(written, data)
+            if not whole_at_once:
+                self._move(written, name)
+        except OSError as error:
+            if written != name:
+                self.remove(written)
+            if self.has(name):
+                return  # somebody else was first
+            raise self._unwritten(name, error) from error
+
+    def _move(self, written: str, name: str) -> None:
+        if self._local:
+            Path(self.path(written)).replace(self.path(name))
+            _settle(Path(self.path(name)).parent)
+        else:
+            self._filesystem.move(self.path(written), self.path(name))
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of a name."""
+        found = self._filesystem.get_file_info(self.path(name))
+        return found.type is pafs.FileType.File
+
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder with all that is in it; it may be gone already."""
+        try:
+            self._filesystem.delete_dir(self.path(name))
+        except FileNotFoundError:
+            return
+
+    def listed(self) -> list[pafs.FileInfo]:
+        """Return all files below the root with their times and lengths; none where it is missing.
+
+        Raises:
+            OSError: the file system does not say.
+        """
+        selector = pafs.FileSelector(self._root, allow_not_found=True, recursive=True)
+        found = self._filesystem.get_file_info(selector)
+        return [info for info in found if info.type is pafs.FileType.File]
+
     def read_bytes(self, name: str) -> bytes:
         """Return all that is in a file.
 
@@ -182,6 +236,22 @@ class FileStore:
         except FileNotFoundError as error:
             raise DamagedState(self.path(name), "is missing") from error
         return data
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """Return a file for reading, of which nothing is known but its name.
+
+        Raises:
+            OSError: it is missing, or cannot be read.
+        """
+        return self._filesystem.open_input_file(self.path(name))
+
+    def length(self, name: str) -> int:
+        """Return how many bytes a file has.
+
+        Raises:
+            DamagedState: it is missing.
+        """
+        return int(self._info(name).size or 0)
 
     def open(self, ref: FileRef) -> pa.NativeFile:
         """Return a file for reading: mapped if it is here or in the cache, else read by ranges.
@@ -268,10 +338,13 @@ class FileStore:
         Raises:
             DamagedState: it is missing.
         """
+        return int(self._info(name).mtime_ns or 0)
+
+    def _info(self, name: str) -> pafs.FileInfo:
         info = self._filesystem.get_file_info(self.path(name))
         if info.type is not pafs.FileType.File:
             raise DamagedState(self.path(name), "is missing")
-        return int(info.mtime_ns or 0)
+        return info
 
     def names(self, prefix: str = "") -> list[str]:
         """Return the names of all files that begin with a prefix, sorted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 from msgspec import Struct
 from xxhash import xxh3_128_digest
@@ -31,6 +33,33 @@ class BucketState(Struct, frozen=True):
         return self.runs if self.base is None else (self.base, *self.runs)
 
 
+class PublishedFile(Struct, frozen=True):
+    """A file of rows for everybody."""
+
+    path: str
+    """From the location on."""
+    rows: int
+    bytes: int
+
+
+class Publication(Struct, frozen=True):
+    """An increment of a flow that is in files for everybody, as the entry says that names them."""
+
+    name: str
+    """Of the entry, and of the folder that has the files: sorted, later increments come later."""
+    increment: int
+    """Its number: larger than that of any before it; numbers are left out."""
+    stage: str
+    flow: str
+    run: str
+    whole: bool
+    """Whether it is all that there is: what was published before it does not count any more."""
+    columns: dict[str, str]
+    """By name, Arrow's types of the flow's own."""
+    files: tuple[PublishedFile, ...] = ()
+    version: int = 1
+
+
 class Manifest(Struct, frozen=True):
     """The state of a stage after an epoch, what the epoch put out, and what it has read."""
 
@@ -49,6 +78,8 @@ class Manifest(Struct, frozen=True):
     """What the epoch put out, by flow."""
     cursors: dict[str, bytes] = {}
     """How far each source was read, in the source's own words."""
+    publications: dict[str, Publication] = {}
+    """By location, what becomes visible there once the manifest is committed."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -111,3 +142,24 @@ def read_manifest(store: FileStore, name: str) -> Manifest:
     if named.name != name:
         raise DamagedState(path, f"is the manifest {named.name!r}")
     return named.manifest
+
+
+def unneeded(
+    listing: Iterable[str],
+    kept_manifests: Mapping[str, Manifest],
+    living_prefixes: Iterable[str],
+) -> list[str]:
+    """Return the names of files that can be removed, in the order of the listing.
+
+    The listing has to be the oldest of the three: taken first, then the attempts that live, then
+    the manifests. Otherwise an attempt may begin and commit in between, and what it wrote would be
+    taken for garbage.
+
+    Args:
+        listing: names of files, of one stage or of several.
+        kept_manifests: by name, those that a cursor, a commit or a person may still ask for.
+        living_prefixes: of the names that attempts may still be writing (``Writer.prefix``).
+    """
+    needed = set(kept_manifests).union(*(one.names for one in kept_manifests.values()))
+    living = tuple(living_prefixes)
+    return [name for name in listing if name not in needed and not name.startswith(living)]

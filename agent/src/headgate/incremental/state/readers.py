@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from headgate.incremental.state.batches import portions
 from headgate.incremental.state.buckets import WHOLE, Bucket
 from headgate.incremental.state.errors import DifferentColumns, UnsortedRows
 from headgate.incremental.state.merging import alive, merged, resolved
+from headgate.incremental.state.open_runs import RunIndex
 from headgate.incremental.state.rows import DELETED, HASH, KEY, ORDER, Match, index_array
-from headgate.incremental.state.runs import Asked, Hit, Positions, Run
+from headgate.incremental.state.runs import Asked, Hit, Positions, Run, Searched, newest
 
 _GROUP = "\x00group"  # no column of a stage is named so
+_PLACE = [HASH, KEY, ORDER, DELETED]
 
 
 class FoundRows(Struct, frozen=True, eq=False):
@@ -37,6 +41,7 @@ class BucketReader:
         bucket: what ``everything`` yields of the runs; those of a bucket that was split may still
             have the rows of both halves.
         schema: of the rows; has to be given where there are no runs.
+        index: of the newest runs, which are searched by it.
 
     Raises:
         DifferentColumns: the runs differ in their columns.
@@ -48,9 +53,13 @@ class BucketReader:
         match: Match,
         bucket: Bucket = WHOLE,
         schema: pa.Schema | None = None,
+        index: RunIndex | None = None,
     ) -> None:
         self.schema = one_schema(runs, schema)
         self._runs = tuple(runs)
+        self._searched: tuple[Searched, ...] = self._runs
+        if index is not None:
+            self._searched = (*self._runs[: len(runs) - len(index.runs)], index)
         self._match = match
         self._bucket = bucket
 
@@ -85,16 +94,8 @@ class BucketReader:
 
     def _newest(self, asked: Asked) -> FoundRows:
         """Return rows of the newest run that has any of what is asked for."""
-        missing = np.arange(len(asked.hashes))
-        absent = np.ones(len(asked.hashes), bool)
-        hits: list[Hit] = []
-        for run in reversed(self._runs):
-            found = list(run.find(asked, missing))
-            if found:
-                hits += found
-                for hit in found:
-                    absent[hit.asked] = False
-                missing = np.nonzero(absent)[0]
+        every = np.arange(len(asked.hashes))
+        hits = list(newest(reversed(self._searched), asked, every))
         return _alive(*self._gathered(asked, hits))
 
     def _every_version(self, asked: Asked) -> FoundRows:
@@ -137,6 +138,50 @@ class BucketReader:
         columns = [found[name] for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), group
 
+    def group(self, hash_: int, key: bytes) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one group that are in force, in order, in portions, however many."""
+        parts = [portions(run.group(hash_, key)) for run in self._runs]
+        if self._match is Match.ROW:
+            yield from _left(merged(parts, self._match))
+            return
+        for part in reversed(parts):
+            first = next(part, None)
+            if first is not None:
+                yield from _left(chain((first,), part))
+                return
+
+    def counts(self, hashes: npt.NDArray[np.int64]) -> Positions:
+        """Return how many rows there are of each hash at most.
+
+        Args:
+            hashes: rising; each may come several times.
+        """
+        found = np.zeros(len(hashes), np.int64)
+        for run in self._runs:
+            found += run.counts(hashes)
+        return found
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes a row has, on the average, in the run where they have most."""
+        sizes = [run.ref.length // max(run.ref.rows, 1) for run in self._runs]
+        return max(sizes, default=1)
+
+    def keys(self) -> Iterator[pa.RecordBatch]:
+        """Yield hash and key of all rows that are in force, in order.
+
+        Raises:
+            DamagedState: a run was altered.
+        """
+        for run in self._runs:
+            run.verify()
+        parts = [
+            (rows.select(_PLACE) for rows in portions(run.batches(self._bucket)))
+            for run in self._runs
+        ]
+        for rows in _left(merged(parts, self._match)):
+            yield rows.select([HASH, KEY])
+
     def _nothing(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=self.schema)
 
@@ -148,10 +193,15 @@ class BucketReader:
         """
         for run in self._runs:
             run.verify()
-        for rows in merged([run.batches(self._bucket) for run in self._runs], self._match):
-            left = alive(rows)
-            if left.num_rows:
-                yield left
+        yield from _left(merged([run.batches(self._bucket) for run in self._runs], self._match))
+
+
+def _left(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are not deleted."""
+    for rows in batches:
+        left = alive(rows)
+        if left.num_rows:
+            yield left
 
 
 def one_schema(runs: Sequence[Run], schema: pa.Schema | None = None) -> pa.Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from threading import Lock
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,6 @@ _SIFTED = 1 << 16
 _SLOTS = 8
 """Of a sieve, for each row, and at most twice as many: of a hash that is not there one in eight
 passes."""
-_OPEN = 256
-"""Runs that stay open: each has a file descriptor, of which a process often has 1,024."""
 
 
 def write_run(
@@ -109,6 +107,34 @@ class Hit(Struct, frozen=True, eq=False):
     """Which of what was asked for each row is of."""
 
 
+class Searched(Protocol):
+    """What rows are looked for in: a run, or what is as good as several."""
+
+    def find(self, asked: Asked, wanted: Positions) -> Iterator[Hit]:
+        """Yield the rows, deleted ones too, of what is asked for; each is of one run."""
+
+
+def newest(searched: Iterable[Searched], asked: Asked, wanted: Positions) -> Iterator[Hit]:
+    """Yield the rows, deleted ones too, of the newest run that has any of what is asked for.
+
+    Args:
+        searched: one after another, the newest first.
+        asked: groups or rows.
+        wanted: indices of those of them that are looked for, ascending.
+    """
+    absent = np.zeros(len(asked.hashes), np.bool_)
+    absent[wanted] = True
+    for each in searched:
+        if not len(wanted):
+            return
+        found = list(each.find(asked, wanted))
+        if found:
+            yield from found
+            for hit in found:
+                absent[hit.asked] = False
+            wanted = np.nonzero(absent)[0]
+
+
 class Run:
     """A run that was opened. Whoever asks again should keep it: a mapped page is paid for once.
 
@@ -164,6 +190,29 @@ class Run:
         """Return which batches may have hashes from the first to the last one."""
         start = max(int(np.searchsorted(self._marks, first, "left")) - 1, 0)
         return range(start, int(np.searchsorted(self._marks, last, "right")))
+
+    def group(self, hash_: int, key: bytes) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one group in order, deleted ones too, however many: none is copied."""
+        if not self.ref.first <= hash_ <= self.ref.last:
+            return
+        for number in self._numbers(hash_, hash_):
+            batch = self._batch(number)
+            hashes = hash_array(batch)
+            start = int(np.searchsorted(hashes, hash_, "left"))
+            count = int(np.searchsorted(hashes, hash_, "right")) - start
+            keys = batch.column(KEY).slice(start, count)
+            same = pc.equal(keys, pa.scalar(key, keys.type))
+            if same.true_count:
+                first = start + pc.index(same, True).as_py()
+                yield batch.slice(first, same.true_count)
+
+    def counts(self, hashes: npt.NDArray[np.int64]) -> Positions:
+        """Return how many rows there are of each of some hashes, which rise."""
+        found = np.zeros(len(hashes), np.int64)
+        for number in self._numbers(int(hashes[0]), int(hashes[-1])) if len(hashes) else ():
+            own = hash_array(self._batch(number))
+            found += np.searchsorted(own, hashes, "right") - np.searchsorted(own, hashes, "left")
+        return found
 
     @cached_property
     def _sieve(self) -> _Sieve:
@@ -227,53 +276,6 @@ class _Sieve:
         return np.nonzero(self._slots[self._of(hashes)])[0]
 
 
-class OpenRuns:
-    """Runs that stay open from one epoch to the next, of the buckets that were read last.
-
-    To open one takes as long as to search it, and a page that was mapped is there. Files that are
-    read by ranges are opened each time: their batches would stay in memory. Of a bucket only those
-    runs are kept that it had when it was read last, so that disks get the room of others back.
-    Threads may share it.
-
-    Args:
-        most: runs that are kept.
-    """
-
-    def __init__(self, most: int = _OPEN) -> None:
-        self._most = most
-        self._kept: dict[tuple[str, str, Bucket], dict[FileRef, Run]] = {}
-        self._lock = Lock()
-
-    def of(
-        self, store: FileStore, stage: str, bucket: Bucket, refs: Iterable[FileRef]
-    ) -> list[Run]:
-        """Return the runs of a bucket in the order of their files.
-
-        Raises:
-            DamagedState: one is missing, cut short, no Arrow file, or of something else.
-            NewerState: a newer program wrote one.
-        """
-        place = (store.path(""), stage, bucket)
-        with self._lock:
-            known = self._kept.pop(place, {})
-        found = {}
-        for ref in refs:
-            run = known.get(ref)
-            if run is None:
-                run = Run(store, ref, stage)
-            else:
-                store.check(ref)
-            found[ref] = run
-        with self._lock:
-            self._kept[place] = {ref: run for ref, run in found.items() if run.is_mapped}
-            while len(self) > self._most:
-                del self._kept[next(iter(self._kept))]
-        return list(found.values())
-
-    def __len__(self) -> int:
-        return sum(map(len, self._kept.values()))
-
-
 def _find(
     batch: pa.RecordBatch, asked: Asked, hashes: npt.NDArray[np.int64], wanted: Positions
 ) -> Hit | None:
@@ -289,7 +291,7 @@ def _find(
     high[more] = np.searchsorted(own, hashes[there[more]], "right")
     if asked.orders is not None:
         low, high = _narrowed(batch, asked.keys, asked.orders, wanted, low, high)
-    rows, which = _spread(low, high)
+    rows, which = spread(low, high)
     wanted = wanted[which]
     same = _equal(batch.column(KEY), rows, asked.keys, wanted)
     if asked.orders is not None:
@@ -333,7 +335,7 @@ def _after(
     return np.asarray(after.to_numpy(zero_copy_only=False))
 
 
-def _spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
+def spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
     """Return all positions of ranges that are not empty, and which range each is of."""
     sizes = high - low
     which = np.arange(len(low))
