@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +21,50 @@ from headgate.incremental import (
     Stage,
     StateFlow,
 )
+from headgate.incremental.state import key_bytes
+
+
+def by_stream(stage: Stage) -> Stage:
+    """The same stage by streams: it reads its flows in turn, and yields rows one and several."""
+    spec = stage.spec
+    return Stage(
+        spec.name,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        translate_stream=partial(_streamed, stage=stage),
+        state=spec.state,
+        framing=spec.framing,
+    )
+
+
+def _streamed(key: Any, flows: Any, stage: Stage) -> Iterator[tuple[str, Any]]:
+    translate, state = stage.spec.translate, stage.spec.state
+    assert translate is not None
+    found: dict[str, list[Adu]] = {flow: [] for flow in flows}
+    left = {flow: stream.rows() for flow, stream in flows.items()}
+    while left:
+        for flow, rows in list(left.items()):
+            row = next(rows, None)
+            if row is None:
+                del left[flow]
+            else:
+                found[flow].append(row)
+    for flow, made in translate(key, found).items():
+        some = [*made]
+        if flow == STATE and state is not None and state.order_by is not None:
+            some.sort(key=lambda row: key_bytes(_order(state.order_by, row)))
+        yield from ((flow, row) for row in some[:1])
+        schema = state.columns if flow == STATE and state is not None else stage.spec.outputs[flow]
+        rest = pa.Table.from_pylist(some[1:], schema)
+        yield flow, rest.slice(0, 2)
+        yield from ((flow, batch) for batch in rest.slice(2).to_batches())
+
+
+def _order(columns: Any, row: Adu) -> Any:
+    if isinstance(columns, str):
+        return row[columns]
+    return tuple(row[name] for name in columns)
+
 
 COUNT = pa.schema({"n": pa.int64()})
 NEVER_NULL = pa.schema([pa.field("n", pa.int64(), nullable=False)])

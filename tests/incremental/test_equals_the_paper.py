@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +14,21 @@ from filed_stage import FiledStage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ReferenceStage, bag
-from stages_of_tests import NEVER_NULL, counter, forwarding, history, limited, pages, splitting
+from stages_of_tests import (
+    NEVER_NULL,
+    by_stream,
+    counter,
+    forwarding,
+    history,
+    limited,
+    pages,
+    splitting,
+)
 
 from headgate.incremental import Outer, Stage
+from headgate.incremental.epochs import spilling, streaming
+from headgate.incremental.stages import translating
+from headgate.incremental.state import batches
 
 small = st.integers(-3, 9)
 odd_keys = st.one_of(
@@ -90,6 +104,40 @@ SHAPES: dict[str, tuple[Callable[[], Stage], dict[str, pa.Schema], dict[str, Any
 }
 
 
+STREAMED = [
+    shape
+    for shape, (make, _, _) in SHAPES.items()
+    if make().spec.translate and shape != "splitting"
+]
+
+
+@contextmanager
+def portions_of(rows: int) -> Iterator[None]:
+    """Portions as small as hostile rows need them for any group to be large."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (
+            (streaming, "PORTION_ROWS"),
+            (batches, "PORTION_ROWS"),
+            (spilling, "PORTION_ROWS"),
+            (spilling, "_FEWEST"),
+            (translating, "_ENOUGH_ROWS"),
+        ):
+            patch.setattr(module, name, rows)
+        patch.setattr(streaming, "PORTION_BYTES", 64 * rows)
+        yield
+
+
+@pytest.mark.parametrize("shape", STREAMED)
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_a_stage_by_streams_is_the_same_however_small_a_portion_is(
+    shape: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    make, schemas, units = SHAPES[shape]
+    with portions_of(data.draw(st.sampled_from([1, 2, 3, 1 << 16]))):
+        check(data, make(), by_stream(make()), schemas, units, tmp_path_factory.mktemp("state"))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
@@ -98,7 +146,19 @@ def test_a_stage_is_what_its_functions_say(
 ) -> None:
     make, schemas, units = SHAPES[shape]
     plain = counter() if shape == "counter, by tables" else make()
-    filed = FiledStage(make(), tmp_path_factory.mktemp("state"), data.draw(st.integers(0, 3)))
+    check(data, plain, make(), schemas, units, tmp_path_factory.mktemp("state"))
+
+
+def check(
+    data: st.DataObject,
+    plain: Stage,
+    stage: Stage,
+    schemas: dict[str, pa.Schema],
+    units: dict[str, Any],
+    folder: Path,
+) -> None:
+    """Compare a stage after each increment with what the paper says of its plain form."""
+    filed = FiledStage(stage, folder, data.draw(st.integers(0, 3)))
     expected = ReferenceStage(plain)
     for _ in range(data.draw(st.integers(1, 6))):
         rows = {flow: data.draw(st.lists(unit, max_size=8)) for flow, unit in units.items()}

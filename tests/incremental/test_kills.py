@@ -13,7 +13,7 @@ from mortal_files import Killed, Ledger, Lives, MortalStore
 from msgspec.structs import replace
 from reference import ReferenceStage, bag, canonical
 from scripted_runs import ScriptedFlow
-from stages_of_tests import counter, forwarding, pages
+from stages_of_tests import by_stream, counter, forwarding, pages
 
 from headgate.incremental import Outer, Stage
 from headgate.incremental.epochs.writing import reader_of
@@ -39,6 +39,7 @@ SHAPES: dict[str, tuple[Callable[[], Stage], pa.Schema, Unit]] = {
     "counter": (counter, KEYED, keyed),
     "pages": (lambda: pages(Outer.RIGHT), URLS, url),
     "forwarding": (forwarding, KEYED, keyed),
+    "pages, by streams": (lambda: by_stream(pages(Outer.RIGHT)), URLS, url),
 }
 RUNS = 10
 
@@ -62,7 +63,7 @@ class World:
     def __init__(self, shape: str, folder: Path, seed: int) -> None:
         make, self.schema, self.unit = SHAPES[shape]
         self.stage = make()
-        self.expected = ReferenceStage(make())
+        self.expected = ReferenceStage(SHAPES[shape.partition(", by")[0]][0]())
         self.folder = folder
         self.flow = ScriptedFlow(folder, ["in"], self.schema)
         self.drawn = random.Random(seed)

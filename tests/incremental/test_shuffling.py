@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.incremental import InputFlow
-from headgate.incremental.epochs import shuffling
+from headgate.incremental.epochs import shuffling, spilling
 from headgate.incremental.epochs.shuffling import (
     BUCKET,
     RANGE,
@@ -41,27 +41,34 @@ def shuffled(packs: list[pa.RecordBatch], bucket: int) -> list[pa.RecordBatch]:
     return rows.filter(pa.compute.equal(rows.column(BUCKET), bucket)).sort_by(RANGE).to_batches()
 
 
+@pytest.mark.parametrize("way", ["pieces", "spilled_pieces"])
 @pytest.mark.parametrize("at_once", [1, 1 << 25])
 @given(flows=st.tuples(units, units), buckets=st.integers(0, 2))
 @settings(max_examples=40, deadline=None)
 def test_all_that_came_is_there_once_and_groups_are_whole(
-    at_once: int, flows: tuple[list[tuple[int, str]], ...], buckets: int
+    at_once: int, way: str, flows: tuple[list[tuple[int, str]], ...], buckets: int
 ) -> None:
     parts: list[Bucket] = [*even_buckets(buckets)]
     parts = [parts[-1], *parts[:-1]]  # in no order
     packs = []
-    for number, (name, columns) in enumerate(FLOWS.items()):
-        packer = Packer(number, parts, columns)
-        found = routed("stage", name, InputFlow("key"), rows_of(flows[number])).rows
-        some = gathered(found.to_batches(max_chunksize=7))
-        packs += [packer.placed(sort_rows(few)) for few in some]
+    with pytest.MonkeyPatch.context() as patch:
+        # Ranges of many packs each, so that one goes on from one to the next.
+        patch.setattr(shuffling, "_RANGES", 2)
+        patch.setattr(shuffling, "_PACKED_ROWS", 5)
+        for number, (name, columns) in enumerate(FLOWS.items()):
+            packer = Packer(number, parts, columns)
+            found = routed("stage", name, InputFlow("key"), rows_of(flows[number])).rows
+            some = gathered(found.to_batches(max_chunksize=7))
+            packs += [packer.placed(sort_rows(few)) for few in some]
     seen: dict[str, list[tuple[int, str]]] = {name: [] for name in FLOWS}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffling, "_PACKED_BYTES", at_once)
+        patch.setattr(spilling, "_FEWEST", 1)
+        patch.setattr(spilling, "PORTION_ROWS", 2)
         for at, bucket in enumerate(parts):
             came = ShuffledIncrements(FLOWS, shuffled(packs, at))
             last = None
-            for piece in came.pieces():
+            for piece in getattr(came, way)():
                 places = [
                     (row[HASH], row[KEY])
                     for rows in piece.values()

@@ -11,6 +11,7 @@ from headgate.incremental.stages.specification import (
     StageSpec,
     StateFlow,
     Translate,
+    TranslateStream,
     TranslateTables,
     Types,
     schema_of,
@@ -27,9 +28,10 @@ class Stage:
         name: of the stage; the files of its state bear it.
         inputs: its input flows.
         outputs: by output flow the columns of its rows, with the names of Arrow's types.
-        translate: called once for each group; or else ``translate_tables``, called with many groups
-            at once, for speed.
-        translate_tables: see there.
+        translate: called once for each group; or else one of the two that follow.
+        translate_tables: called with many groups at once, for speed.
+        translate_stream: called once for each group, with streams of its rows; a generator of what
+            becomes of them. For groups that are larger than memory.
         state: what comes back in the next epoch; nothing where not given.
         version: of the code, as far as it matters to the state: after another one it is asked what
             is to become of a state.
@@ -38,8 +40,8 @@ class Stage:
             once one of another key is there. Left out, what an epoch makes is one increment.
 
     Raises:
-        StageError: it is given no flow or no translation, two translations, a framing of what is no
-            key, or rows that cannot be matched.
+        StageError: it is given no flow or no translation, several translations, a framing of what
+            is no key, or rows that cannot be matched.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Stage:
         outputs: Mapping[str, Types],
         translate: Translate | None = None,
         translate_tables: TranslateTables | None = None,
+        translate_stream: TranslateStream | None = None,
         state: StateFlow | None = None,
         version: str = "1",
         framing: Mapping[str, Framing] | None = None,
@@ -61,6 +64,7 @@ class Stage:
             columns,
             translate,
             translate_tables,
+            translate_stream,
             state,
             version,
             dict(framing or {}),

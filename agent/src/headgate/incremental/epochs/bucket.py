@@ -148,10 +148,10 @@ def _translate(
     before: pa.Table | None = None
     if state is not None:
         if stored is None:
-            before = _found(stage, reader, groups, increments)
+            before = found_state(stage, reader, groups, increments)
         else:
             before = stored.append_column(GROUP, pa.array(group_numbers(stored, groups)))
-        flows[STATE] = _declared(before, state)
+        flows[STATE] = declared(before, state)
     asked = Groups(_values(stage, groups, increments), flows, everywhere, whole)
     made = translated(stage, groups.keys, asked)
     if state is None or made.state is None or before is None:
@@ -160,7 +160,7 @@ def _translate(
     return Piece(change.local, change.remote, made.outputs, len(groups))
 
 
-def _declared(stored: pa.Table, state: StateFlow) -> pa.Table:
+def declared(stored: pa.Table, state: StateFlow) -> pa.Table:
     """Return rows of state with the columns that a stage declares, and the numbers of groups.
 
     A column that is never null in it may be null where something is deleted, and so is stored.
@@ -174,9 +174,17 @@ def _grouped(rows: pa.Table, groups: GroupKeys) -> pa.Table:
     return with_groups(rows, group_numbers(rows, groups))
 
 
-def _found(
+def found_state(
     stage: StageSpec, reader: BucketReader | None, groups: GroupKeys, increments: Increments
 ) -> pa.Table:
+    """Return what a stage's state has of groups that have come, with the numbers of these.
+
+    Args:
+        stage: that has a state.
+        reader: of the state.
+        groups: whose rows are wanted.
+        increments: of these groups, whose orders say which rows, where rows are matched.
+    """
     assert reader is not None  # noqa: S101 - a stage with a state has one
     assert stage.state is not None  # noqa: S101 - asked before
     if stage.state.match is Match.GROUP:

@@ -230,5 +230,6 @@ def _task(
     if not reads_all_state(stage, whole) and not came.any:
         return
     reader = reader_of(stage, store, buckets[number])
-    pieces = translate_in_mode(mode, stage, reader, came.pieces(), came.everywhere, whole)
+    came_in = came.pieces() if stage.translate_stream is None else came.spilled_pieces()
+    pieces = translate_in_mode(mode, stage, reader, came_in, came.everywhere, whole)
     yield _told(write_outcome(stage, store, writer, number, pieces))

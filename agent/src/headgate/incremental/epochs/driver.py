@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from headgate.incremental.epochs.bucket import (
-    reads_all_state,
-    translate_bucket,
-    translate_units,
-)
+from headgate.incremental.epochs.bucket import reads_all_state, translate_units
 from headgate.incremental.epochs.increments import by_bucket, route_increments
+from headgate.incremental.epochs.modes import Mode, translate_in_mode
 from headgate.incremental.epochs.outcome import BucketOutcome
 from headgate.incremental.epochs.writing import reader_of, write_outcome
 from headgate.incremental.stages.specification import StageSpec
@@ -54,6 +51,6 @@ def translate_in_driver(
         if not full and not any(map(len, part.values())):
             continue
         reader = reader_of(stage, store, state)
-        pieces = translate_bucket(stage, reader, (part,), came.everywhere, whole=whole)
+        pieces = translate_in_mode(Mode.DIRECT, stage, reader, (part,), came.everywhere, whole)
         found.append(write_outcome(stage, store, writer, number, pieces))
     return found

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.incremental.epochs.bucket import Increments, Piece, stored_schema, translate_bucket
+from headgate.incremental.epochs.spilling import spill_folder
+from headgate.incremental.epochs.streaming import stream_bucket
 from headgate.incremental.stages.grouping import GroupKeys, group_numbers
 from headgate.incremental.stages.specification import STATE, StageSpec
-from headgate.incremental.state.batches import one_batch
+from headgate.incremental.state.batches import BatchWriter, one_batch, write_batches
+from headgate.incremental.state.files import FileStore
 from headgate.incremental.state.manifest import BucketState
 from headgate.incremental.state.merging import alive, resolved
 from headgate.incremental.state.readers import BucketReader, FoundRows
 from headgate.incremental.state.rows import DELETED, HASH, KEY, ORDER, Match, sort_rows
+from headgate.incremental.state.runs import Run
 
 
 class Mode(StrEnum):
@@ -65,15 +70,54 @@ def translate_in_mode(
         everywhere: by flow, units that are of all groups.
         whole: flows of which everything came.
     """
+    by_stream = stage.translate_stream is not None
+    translate = stream_bucket if by_stream else translate_bucket
     match mode:
         case Mode.DIRECT:
-            yield from translate_bucket(stage, reader, pieces, everywhere, whole=whole)
+            yield from translate(stage, reader, pieces, everywhere, whole=whole)
         case Mode.LANDMARK:
-            for made in translate_bucket(stage, reader, pieces, everywhere, whole=whole):
+            for made in translate(stage, reader, pieces, everywhere, whole=whole):
                 yield Piece(None, None, made.outputs, made.groups)
         case Mode.BLACK_BOX:
+            shuffled = _with_spilled_state if by_stream else _with_shuffled_state
             for piece in pieces:
-                yield from _with_shuffled_state(stage, piece, everywhere, whole)
+                yield from shuffled(stage, piece, everywhere, whole)
+
+
+def _with_spilled_state(
+    stage: StageSpec, piece: Increments, everywhere: Increments, whole: frozenset[str]
+) -> Iterator[Piece]:
+    """Yield what becomes of a piece that may be on the disk, and at last all of its state."""
+    increments = {flow: piece[flow] for flow in stage.inputs}
+    if stage.state is None:
+        yield from stream_bucket(stage, None, (increments,), everywhere, whole)
+        return
+    schema, match, name = stored_schema(stage), stage.state.match, stage.name
+    with TemporaryDirectory(dir=spill_folder()) as folder:
+        store = FileStore.at(folder)
+        stored = (_as_stored(batch, schema) for batch in piece[STATE].to_batches())
+        refs = [write_batches(store, "before", name, schema, stored)]
+        before = BucketReader(
+            [Run(store, ref, name) for ref in refs if ref.rows], match, schema=schema
+        )
+        with BatchWriter(store, "changes", name, schema) as changes:
+            for made in stream_bucket(stage, before, (increments,), everywhere, whole):
+                yield Piece(None, made.remote, made.outputs, made.groups)
+                for batch in () if made.state is None else made.state.to_batches():
+                    changes.write(batch)
+        refs.append(changes.ref)
+        after = BucketReader(
+            [Run(store, ref, name) for ref in refs if ref.rows], match, schema=schema
+        )
+        for rows in after.everything():
+            yield Piece(pa.Table.from_batches([rows]), None, {}, 0)
+
+
+def _as_stored(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows that have come by a shuffle as they are stored."""
+    deleted = pa.array(np.zeros(rows.num_rows, np.bool_))
+    columns = [deleted if name == DELETED else rows.column(name) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _with_shuffled_state(

@@ -54,9 +54,29 @@ def rewritten(
         TranslationFailed: rows that are told apart by their order have one order in one group.
     """
     rows, remote = _with_places(stage, state, groups, written)
-    if state.match is Match.ROW:
-        return Rewritten(_by_row(stage, rows, before), remote)
-    return Rewritten(_by_group(groups, rows, before), remote)
+    return Rewritten(changed(stage, state.match, groups, rows, before), remote)
+
+
+def changed(
+    stage: StageSpec, match: Match, groups: GroupKeys, rows: pa.Table, before: pa.Table
+) -> pa.Table:
+    """Return what has to be stored that some groups have their new rows.
+
+    Args:
+        stage: whose they are.
+        match: what of them is replaced.
+        groups: whose rows these are.
+        rows: as they are stored, sorted, with the column ``_group``.
+        before: likewise, what the groups had.
+
+    Raises:
+        TranslationFailed: rows that are told apart by their order have one order in one group.
+    """
+    if match is Match.ROW:
+        new = rows.drop_columns([GROUP])
+        _check_distinct(stage, new)
+        return changed_rows(new, before.drop_columns([GROUP]))
+    return _by_group(groups, rows, before)
 
 
 def _with_places(
@@ -72,7 +92,7 @@ def _with_places(
         local = written.drop_columns([GROUP])
         for name, column in known:
             local = local.append_column(name, column)
-        local = _as_stored(state, local)
+        local = as_stored(state, local)
         remote = local.slice(0, 0)
         local = local.append_column(GROUP, pa.array(numbers))
         return local if state.order_by is None else sort_rows(local), remote
@@ -80,15 +100,15 @@ def _with_places(
         keys = columns_key(stage.name, place, state.route_by, written)
     else:
         keys = keys_by(stage.name, place, state.route_by, written)
-    placed = _as_stored(state, with_keys(written, keys, orders))
+    placed = as_stored(state, with_keys(written, keys, orders))
     numbers = group_numbers(placed, groups)
     here = numbers >= 0
     local = placed.append_column(GROUP, pa.array(numbers)).filter(pa.array(here))
     return sort_rows(local), sort_rows(placed.filter(pa.array(~here)))
 
 
-def _as_stored(state: StateFlow, rows: pa.Table) -> pa.Table:
-    """Return rows that are there as they are stored, where a column may be null that never is."""
+def as_stored(state: StateFlow, rows: pa.Table) -> pa.Table:
+    """Return rows with places as they are stored, where a column may be null that never is."""
     schema = state_schema(state.columns)
     rows = rows.append_column(DELETED, pa.array(np.zeros(len(rows), np.bool_)))
     return rows.select(schema.names).cast(schema)
@@ -102,7 +122,7 @@ def _by_group(groups: GroupKeys, rows: pa.Table, before: pa.Table) -> pa.Table:
     comparable = ~changed & (many > 0)
     if comparable.any():
         taken = _rows_of(rows, comparable)
-        same = _alike(taken, _rows_of(before, comparable))
+        same = alike(taken, _rows_of(before, comparable))
         numbers = taken.column(GROUP).to_numpy()
         changed[numbers[~same]] = True
     gone = (many == 0) & (were > 0)
@@ -111,14 +131,18 @@ def _by_group(groups: GroupKeys, rows: pa.Table, before: pa.Table) -> pa.Table:
         return kept
     places = then[:-1][gone]
     first = before.take(pa.array(places)).drop_columns([GROUP])
-    return sort_rows(pa.concat_tables([kept, _tombstones(first.select(kept.column_names))]))
+    return sort_rows(pa.concat_tables([kept, tombstones(first.select(kept.column_names))]))
 
 
-def _by_row(stage: StageSpec, rows: pa.Table, before: pa.Table) -> pa.Table:
+def changed_rows(new: pa.Table, before: pa.Table) -> pa.Table:
+    """Return which rows differ from those of their places before, and what is gone.
+
+    Args:
+        new: as they are stored, sorted; of each place one.
+        before: likewise.
+    """
     place = [HASH, KEY, ORDER]
-    new = rows.drop_columns([GROUP])
-    _check_distinct(stage, new)
-    old = before.drop_columns([GROUP]).select(new.column_names)
+    old = before.select(new.column_names)
     # Of a place that both have the two rows are neighbours, the old one first.
     both = pa.concat_tables([old, new]).append_column(_AT, pa.array(np.arange(len(old) + len(new))))
     both = both.sort_by([(name, "ascending") for name in (*place, _AT)])
@@ -127,22 +151,22 @@ def _by_row(stage: StageSpec, rows: pa.Table, before: pa.Table) -> pa.Table:
     paired = np.zeros(len(both), np.bool_)
     if len(both) > 1:
         one, other = both.slice(0, len(both) - 1), both.slice(1)
-        paired[1:] = _alike(one.select(place), other.select(place))
+        paired[1:] = alike(one.select(place), other.select(place))
     pairs = np.flatnonzero(paired)
     same = np.zeros(len(both), np.bool_)
-    same[pairs] = _alike(both.take(pa.array(pairs - 1)), both.take(pa.array(pairs)))
+    same[pairs] = alike(both.take(pa.array(pairs - 1)), both.take(pa.array(pairs)))
     replaced = np.zeros(len(both), np.bool_)
     replaced[pairs - 1] = True
     kept = both.filter(pa.array(is_new & ~same))
     gone = both.filter(pa.array(~is_new & ~replaced))
-    return sort_rows(pa.concat_tables([kept, _tombstones(gone)])) if len(gone) else kept
+    return sort_rows(pa.concat_tables([kept, tombstones(gone)])) if len(gone) else kept
 
 
 def _check_distinct(stage: StageSpec, rows: pa.Table) -> None:
     place = [HASH, KEY, ORDER]
     if len(rows) < 2:
         return
-    again = _alike(rows.slice(0, len(rows) - 1).select(place), rows.slice(1).select(place))
+    again = alike(rows.slice(0, len(rows) - 1).select(place), rows.slice(1).select(place))
     if again.any():
         row = rows.drop_columns(place).slice(int(np.argmax(again)), 1).to_pylist()[0]
         reason = f"two rows of its state have one order in one group: {row!r:.200}"
@@ -156,7 +180,7 @@ def _rows_of(table: pa.Table, groups: Flags) -> pa.Table:
     return table.filter(pa.array(groups[table.column(GROUP).to_numpy()]))
 
 
-def _tombstones(rows: pa.Table) -> pa.Table:
+def tombstones(rows: pa.Table) -> pa.Table:
     """Return rows that say of the same places that nothing is there."""
     columns = []
     for field in rows.schema:
@@ -169,12 +193,12 @@ def _tombstones(rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=rows.schema)
 
 
-def _alike(one: pa.Table, other: pa.Table) -> Flags:
+def alike(one: pa.Table, other: pa.Table) -> Flags:
     """Return which rows of two tables of one length and schema are the same."""
-    alike = np.ones(len(one), np.bool_)
+    same = np.ones(len(one), np.bool_)
     for name in one.column_names:
-        alike &= _same(one.column(name), other.column(name))
-    return alike
+        same &= _same(one.column(name), other.column(name))
+    return same
 
 
 def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> Flags:

@@ -17,6 +17,7 @@ import pyarrow.ipc as ipc
 from msgspec import Struct
 
 from headgate.incremental.epochs.bucket import Increments
+from headgate.incremental.epochs.spilling import SpilledParts
 from headgate.incremental.state.buckets import Bucket
 from headgate.incremental.state.rows import HASH, KEY, ORDER, sort_rows
 
@@ -147,7 +148,8 @@ class ShuffledIncrements:
     """
 
     def __init__(self, flows: Mapping[str, pa.Schema], batches: Iterable[pa.RecordBatch]) -> None:
-        self._flows = flows
+        self._names = tuple(flows)
+        self._placed = {flow: placed_schema(columns) for flow, columns in flows.items()}
         self._packs = _packs(batches)
         self._first: _Pack | None = None
         everywhere: list[_Pack] = []
@@ -181,10 +183,43 @@ class ShuffledIncrements:
             size += pack.rows.size
         yield self._piece(waiting)
 
+    def spilled_pieces(self) -> Iterator[Increments]:
+        """Yield the same pieces; those of a range that is larger than memory are on the disk.
+
+        Raises:
+            UnwrittenFile: there is no room for them.
+        """
+        if self._first is None:
+            yield self._piece(())
+            return
+        waiting: list[_Pack] = []
+        spilling: SpilledParts | None = None
+        size, last = 0, self._first.range
+        for pack in chain((self._first,), self._packs):
+            if size >= _PACKED_BYTES:
+                if last != pack.range:
+                    yield self._piece(waiting) if spilling is None else spilling.tables()
+                    waiting, spilling, size = [], None, 0
+                elif spilling is None:
+                    spilling = SpilledParts(self._placed)
+                    for each in waiting:
+                        self._spill(spilling, each)
+                    waiting = []
+            if spilling is None:
+                waiting.append(pack)
+            else:
+                self._spill(spilling, pack)
+            size, last = size + pack.rows.size, pack.range
+        yield self._piece(waiting) if spilling is None else spilling.tables()
+
+    def _spill(self, spilling: SpilledParts, pack: _Pack) -> None:
+        flow = self._names[pack.flow]
+        spilling.write(flow, ipc.read_record_batch(pack.rows, self._placed[flow]))
+
     def _piece(self, packs: Sequence[_Pack]) -> Increments:
         return {
-            flow: sort_rows(_unpacked(packs, number, placed_schema(columns)))
-            for number, (flow, columns) in enumerate(self._flows.items())
+            flow: sort_rows(_unpacked(packs, number, placed))
+            for number, (flow, placed) in enumerate(self._placed.items())
         }
 
 

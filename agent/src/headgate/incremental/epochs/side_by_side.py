@@ -99,4 +99,11 @@ class _Came:
 def _place(rows: pa.Table, last: int | None) -> int:
     if last is None:
         return len(rows)
-    return int(np.searchsorted(rows.column(HASH).to_numpy(), last, "right"))
+    place = 0
+    # Chunk by chunk: of a table that is larger than memory no column is ever there as a whole.
+    for chunk in rows.column(HASH).chunks:
+        found = int(np.searchsorted(chunk.to_numpy(), last, "right"))
+        place += found
+        if found < len(chunk):
+            break
+    return place

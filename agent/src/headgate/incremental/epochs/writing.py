@@ -17,8 +17,8 @@ from headgate.incremental.state.batches import BatchWriter
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import BucketState
 from headgate.incremental.state.names import Writer
+from headgate.incremental.state.open_runs import OpenRuns
 from headgate.incremental.state.readers import BucketReader
-from headgate.incremental.state.runs import OpenRuns
 from headgate.spark import FramePart
 
 _OPEN: Final = OpenRuns()
@@ -35,8 +35,9 @@ def reader_of(stage: StageSpec, store: FileStore, state: BucketState) -> BucketR
     """
     if stage.state is None:
         return None
-    runs = _OPEN.of(store, stage.name, state.bucket, state.files)
-    return BucketReader(runs, stage.state.match, state.bucket, stored_schema(stage))
+    match = stage.state.match
+    found = _OPEN.of(store, stage.name, state.bucket, state.files, match)
+    return BucketReader(found.runs, match, state.bucket, stored_schema(stage), found.index)
 
 
 class _File:

@@ -1,6 +1,7 @@
 """Ready stages: relational operators, windows, the median and the data cube, by tables."""
 
 from headgate.incremental.library.aggregating import Aggregate, Function, aggregate
+from headgate.incremental.library.aligning import aligned
 from headgate.incremental.library.counting import count, distinct
 from headgate.incremental.library.cube import (
     cube_update,
@@ -20,6 +21,7 @@ __all__ = [
     "Function",
     "Operation",
     "aggregate",
+    "aligned",
     "count",
     "cube_update",
     "data_cube",

@@ -40,6 +40,33 @@ def keys_of(tables: Sequence[pa.Table]) -> GroupKeys:
     return GroupKeys(found.column(HASH).to_numpy(), _whole(found.column(KEY), pa.binary()))
 
 
+class FirstRows(Struct, frozen=True, eq=False):
+    """The first row of each key in a table that is sorted by hash and key."""
+
+    rows: pa.Table
+    """Their hashes and keys, shape (n,)."""
+    places: Numbers
+    """Where they are in the table, and its length, shape (n + 1,)."""
+
+
+def first_rows(table: pa.Table) -> FirstRows:
+    """Return the first row of each key, found batch by batch: the table may be on the disk."""
+    table = table.select([HASH, KEY])
+    found, places, at = [], [], 0
+    last: pa.Table | None = None
+    for batch in table.to_batches():
+        rows = pa.Table.from_batches([batch])
+        begins = _begins(rows)
+        if last is not None and len(rows):
+            begins[0] = _begins(pa.concat_tables([last, rows.slice(0, 1)]).combine_chunks())[1]
+        places.append(np.flatnonzero(begins) + at)
+        found.append(rows.filter(pa.array(begins)))
+        at += len(rows)
+        last = rows.slice(len(rows) - 1) if len(rows) else last
+    whole = pa.concat_tables(found) if found else table
+    return FirstRows(whole, np.concatenate([*places, np.array([at])]).astype(np.int64))
+
+
 def group_numbers(table: pa.Table, groups: GroupKeys) -> Numbers:
     """Return of each row of a table, which has hashes and keys, the number of its group.
 

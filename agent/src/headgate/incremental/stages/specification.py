@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import Framing, check_framing
+from headgate.incremental.stages.streams import FlowStream
 from headgate.incremental.state.keys import Key
 from headgate.incremental.state.rows import Match
 
@@ -87,6 +88,12 @@ TranslateTables = Callable[[Groups], Mapping[str, pa.Table]]
 """All groups at once; returns tables by output flow, and under ``state`` what is to stay, with the
 column ``_group`` unless the state has a ``route_by``."""
 
+TranslateStream: TypeAlias = Callable[
+    [Key, Mapping[str, FlowStream]], Iterable[tuple[str, "pa.RecordBatch | pa.Table | Adu"]]
+]
+"""By group, of any size: its key and a stream of rows by flow; yields rows with the names of their
+flows, one or a batch at a time, and those of ``state`` in their order."""
+
 Types: TypeAlias = "pa.Schema | Mapping[str, str | pa.DataType]"
 
 
@@ -125,8 +132,8 @@ class StageSpec(Struct, frozen=True, eq=False):
     """What is known of a stage.
 
     Raises:
-        StageError: it is given no flow or no translation, two translations, or rows that cannot be
-            matched.
+        StageError: it is given no flow or no translation, several translations, or rows that cannot
+            be matched.
     """
 
     name: str
@@ -136,6 +143,8 @@ class StageSpec(Struct, frozen=True, eq=False):
     translate: Translate | None
     translate_tables: TranslateTables | None
     """Instead of ``translate``."""
+    translate_stream: TranslateStream | None
+    """Instead of both."""
     state: StateFlow | None
     version: str
     """Of its code, as far as it matters to the state."""
@@ -146,10 +155,11 @@ class StageSpec(Struct, frozen=True, eq=False):
         if not self.inputs:
             message = f"stage `{self.name}` has no input flow; give one at least in `inputs`"
             raise StageError(message)
-        if (self.translate is None) == (self.translate_tables is None):
+        forms = (self.translate, self.translate_tables, self.translate_stream)
+        if sum(form is not None for form in forms) != 1:
             message = (
-                f"stage `{self.name}` needs either `translate`, for one group, or "
-                "`translate_tables`, for many at once"
+                f"stage `{self.name}` needs one translation: `translate`, for one group, "
+                "`translate_tables`, for many at once, or `translate_stream`, for one of any size"
             )
             raise StageError(message)
         self._check_names()
@@ -187,6 +197,13 @@ class StageSpec(Struct, frozen=True, eq=False):
                 f"stage `{self.name}`: each unit of {', '.join(f'`{name}`' for name in each)} is a "
                 "group by itself, which has neither a state nor units of another flow; give it a "
                 "`route_by`"
+            )
+            raise StageError(message)
+        if each and self.translate_stream is not None:
+            message = (
+                f"stage `{self.name}`: each unit of {', '.join(f'`{name}`' for name in each)} is a "
+                "group by itself, of which there is nothing to stream; give it `translate` or "
+                "`translate_tables`, or the flow a `route_by`"
             )
             raise StageError(message)
         state = self.state

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from headgate.incremental.stages.errors import TranslationFailed
+from headgate.incremental.stages.errors import StageError, TranslationFailed
 from headgate.incremental.stages.grouping import starts
 from headgate.incremental.stages.specification import GROUP, STATE, Adu, Groups, StageSpec
-from headgate.incremental.state.keys import key_value, key_values
+from headgate.incremental.stages.streams import FlowStream
+from headgate.incremental.state.errors import StateError, UnwrittenFile
+from headgate.incremental.state.keys import Key, key_value, key_values
 
 _KEY: Final = 200
 """Characters of a key in messages: one may have a megabyte."""
+_ENOUGH_ROWS: Final = 1 << 12
+"""Rows, or batches, that a translation by streams yields of a flow before they go on."""
+_ENOUGH_BYTES: Final = 1 << 20
+"""Likewise, of batches: less would be written in too many steps."""
+_END: Final = object()
+"""Of what a translation yields."""
 
 
 class Translated(Struct, frozen=True, eq=False):
@@ -53,6 +62,11 @@ def _several(keys: pa.Array) -> str:
         return f"group {_shown(key_value(keys[0].as_py()))}"
     first, last = (_shown(key_value(keys[at].as_py())) for at in (0, len(keys) - 1))
     return f"one of {len(keys)} groups, in the order of their hashes from {first} to {last}"
+
+
+def shown_key(key: bytes) -> str:
+    """Return a canonical key as people write it, if it is not too long for a message."""
+    return _shown(key_value(key))
 
 
 def _shown(key: object) -> str:
@@ -95,12 +109,12 @@ def _by_number(stage: StageSpec, state: pa.Table, count: int) -> pa.Table:
     return state
 
 
-def _as(stage: StageSpec, flow: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _as(stage: StageSpec, flow: str, table: pa.Table, schema: pa.Schema, key: str = "") -> pa.Table:
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError, AttributeError) as error:
         reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}"
-        raise TranslationFailed(stage.name, "", reason) from error
+        raise TranslationFailed(stage.name, key, reason) from error
 
 
 def _by_groups(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
@@ -167,6 +181,143 @@ def _flows(stage: StageSpec) -> set[str]:
     return {*stage.outputs, *((STATE,) if stage.state is not None else ())}
 
 
+def streamed(
+    stage: StageSpec, key: bytes, flows: Mapping[str, FlowStream]
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield by flow what a stage makes of one group, while it is made, some rows at a time.
+
+    The streams are closed when this ends, in whatever way.
+
+    Args:
+        stage: to call.
+        key: canonical, of the group.
+        flows: what it is given.
+
+    Raises:
+        TranslationFailed: it raised, or yielded what is not of its flows.
+        DamagedState: a file of the state is not what it was.
+    """
+    said = shown_key(key)
+    schemas = dict(stage.outputs)
+    if stage.state is not None:
+        schemas[STATE] = stage.state.columns
+    waiting = {flow: _Yielded(stage, flow, schema, said) for flow, schema in schemas.items()}
+    try:
+        with closing(_pairs(stage, said, key_value(key), flows)) as pairs:
+            for flow, rows in pairs:
+                if waiting[flow].add(rows):
+                    yield flow, waiting[flow].taken()
+        for flow, each in waiting.items():
+            if each:
+                yield flow, each.taken()
+    finally:
+        for stream in flows.values():
+            stream.close()
+
+
+def _pairs(
+    stage: StageSpec, said: str, key: Key, flows: Mapping[str, FlowStream]
+) -> Generator[tuple[str, pa.Table | Adu]]:
+    """Yield what a translation yields, once it is known to be of its flows."""
+    assert stage.translate_stream is not None  # noqa: S101 - asked before
+    known = _flows(stage)
+    with _blamed(stage, said):
+        answer = stage.translate_stream(key, flows)
+    if not isinstance(answer, Iterable):
+        reason = f"it returned {type(answer).__name__}, where a generator of pairs is wanted"
+        raise TranslationFailed(stage.name, said, reason)
+    with ExitStack() as ending:
+        if isinstance(answer, Generator):
+            ending.enter_context(closing(answer))
+        made = iter(answer)
+        while True:
+            with _blamed(stage, said):
+                pair = next(made, _END)
+            match pair:
+                case _ if pair is _END:
+                    return
+                case (flow, pa.RecordBatch() as rows) if flow in known:
+                    yield flow, pa.Table.from_batches([rows])
+                case (flow, (pa.Table() | dict()) as rows) if flow in known:
+                    yield flow, rows
+                case _:
+                    names = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
+                    reason = (
+                        f"it yielded {pair!r:.200}, where the name of a flow ({names}) and a row, "
+                        "a record batch or a table of it are wanted"
+                    )
+                    raise TranslationFailed(stage.name, said, reason)
+
+
+@contextmanager
+def _blamed(stage: StageSpec, said: str) -> Iterator[None]:
+    """Have a translation's own errors name its group; what it was given may fail by itself."""
+    try:
+        yield
+    except (TranslationFailed, StageError, StateError, UnwrittenFile):
+        raise
+    except Exception as error:
+        raise TranslationFailed(stage.name, said, f"{type(error).__name__}: {error}") from error
+
+
+class _Yielded:
+    """Rows of one flow that a translation has yielded, until they are enough to be written.
+
+    Args:
+        stage: whose translation it is.
+        flow: that they are of.
+        schema: of the flow.
+        said: the key of the group, for errors.
+    """
+
+    def __init__(self, stage: StageSpec, flow: str, schema: pa.Schema, said: str) -> None:
+        self._stage = stage
+        self._flow = flow
+        self._schema = schema
+        self._said = said
+        self._tables: list[pa.Table] = []
+        self._rows: list[Adu] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._tables or self._rows)
+
+    def add(self, rows: pa.Table | Adu) -> bool:
+        """Add rows, and return whether it is time to take all of them."""
+        if isinstance(rows, dict):
+            self._rows.append(rows)
+            return len(self._rows) >= _ENOUGH_ROWS
+        self._end_rows()
+        self._keep(_as(self._stage, self._flow, rows, self._schema, self._said))
+        return self._size >= _ENOUGH_BYTES or len(self._tables) >= _ENOUGH_ROWS
+
+    def taken(self) -> pa.Table:
+        """Return and forget the rows."""
+        self._end_rows()
+        found = pa.concat_tables(self._tables)
+        self._tables, self._size = [], 0
+        return found
+
+    def _end_rows(self) -> None:
+        if self._rows:
+            whose = _Said(self._said)
+            self._keep(_table(self._stage, self._flow, self._rows, self._schema, whose))
+            self._rows = []
+
+    def _keep(self, table: pa.Table) -> None:
+        self._tables.append(table)
+        self._size += table.nbytes
+
+
+class _Said(Struct, frozen=True):
+    """The one group that all rows are of."""
+
+    key: str
+
+    def group(self, row: int) -> str:  # noqa: ARG002 - as others have it
+        return self.key
+
+
 class _Whose(Struct, frozen=True, eq=False):
     """Of which group a row is that a translation has returned."""
 
@@ -180,7 +331,7 @@ class _Whose(Struct, frozen=True, eq=False):
 
 
 def _table(
-    stage: StageSpec, flow: str, rows: Sequence[Any], schema: pa.Schema, whose: _Whose
+    stage: StageSpec, flow: str, rows: Sequence[Any], schema: pa.Schema, whose: _Whose | _Said
 ) -> pa.Table:
     names = set(schema.names)
     try:
