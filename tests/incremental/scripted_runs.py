@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
-from headgate.engine import OnChange, RunPurpose
+from headgate.engine import FilesSpec, OnChange, RunPurpose
 from headgate.events import Cut
 from headgate.incremental import Stage
 from headgate.spark import Increment, Run, StageRequest, decode_result
@@ -26,6 +26,7 @@ class ScriptedRun:
         self.action = action
         self.id = f"{action}-{number}"
         self.attempt = attempt
+        self.token = number
         self.stage = stage
         self.previous = flow.results.get(action, "")
         self.containers = tuple(flow.containers)
@@ -34,6 +35,7 @@ class ScriptedRun:
         self.parameters: dict[str, Any] = {}
         self.written: dict[str, list[dict[str, Any]]] = {}
         self.result = ""
+        self.following: list[Callable[[], object]] = []
 
     def increment(
         self, container: str, *, since: Cut | None = None, whole: bool = False
@@ -48,6 +50,9 @@ class ScriptedRun:
 
     def commit_as(self, result: str) -> None:
         self.result = result
+
+    def when_committed(self, follow: Callable[[], object]) -> None:
+        self.following.append(follow)
 
 
 class ScriptedFlow:
@@ -78,9 +83,19 @@ class ScriptedFlow:
         needed: Sequence[str] = (),
         on_change: OnChange = OnChange.REFUSE,
         purpose: RunPurpose = RunPurpose.ADVANCE,
+        sources: Mapping[str, FilesSpec] | None = None,
+        sinks: Mapping[str, FilesSpec] | None = None,
     ) -> StageRequest:
-        read = {flow: tuple(names) for flow, names in (reads or {}).items()}
-        return StageRequest(str(self.path), read, tuple(out), tuple(needed), on_change, purpose)
+        return StageRequest(
+            str(self.path),
+            {flow: tuple(names) for flow, names in (reads or {}).items()},
+            tuple(out),
+            tuple(needed),
+            on_change,
+            purpose,
+            dict(sources or {}),
+            dict(sinks or {}),
+        )
 
     def attempt(
         self, action: str, stage: StageRequest | None = None, attempt: int = 1
@@ -90,7 +105,10 @@ class ScriptedFlow:
         return ScriptedRun(self, action, self._runs, attempt, stage)
 
     def commit(self, run: ScriptedRun) -> dict[str, str]:
-        """Have an attempt count; return the names of its increments by flow."""
+        """Have an attempt count; return the names of its increments by flow.
+
+        What is to follow the commit is left to ``run``: whoever commits may be gone by then.
+        """
         if run.stage is not None and run.stage.purpose.maintains and not run.result:
             return {}  # there was nothing to do
         self.results[run.action] = run.result
@@ -104,4 +122,7 @@ class ScriptedFlow:
         """Have a run of a stage made and committed; return the names of its increments by flow."""
         run = self.attempt(action, request)
         stage(cast(Run, run))
-        return self.commit(run)
+        made = self.commit(run)
+        for follow in run.following:
+            follow()
+        return made

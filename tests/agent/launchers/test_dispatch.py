@@ -102,6 +102,21 @@ def test_a_kind_of_launcher_that_is_not_allowed_is_refused_in_words(kind: str) -
     assert "launchers.allowed" in words
 
 
+def test_a_runnable_is_code_that_has_to_be_allowed_and_to_lie_under_the_roots() -> None:
+    dataflow = parse_dataflow(
+        "name: n\npython_path: /elsewhere\ncontainers: {c: t}\nactions:\n"
+        "  a: {stage: 'm:a', launcher: connect, reads: c, out: x}\n"
+        "  b: {stage: 'm:b', launcher: connect, in: {x: a.x}, runnable: {python: 'own:turns'}}\n",
+        "n.yaml",
+    )
+    words = refusal(dataflow, "/flows", Launchers(allowed=("connect",)))
+    assert words is not None
+    assert "its runnable 'own:turns' is Python that this agent would run" in words
+    words = refusal(dataflow, "/flows", Launchers(roots=("/flows",)))
+    assert words is not None
+    assert "/elsewhere does not lie under" in words
+
+
 @pytest.mark.parametrize(
     ("directory", "more", "fits"),
     [

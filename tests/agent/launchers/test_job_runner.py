@@ -6,12 +6,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
+from headgate import incremental
 from headgate.agent.launchers import job_runner
 from headgate.agent.launchers.job_runner import JobRunner
 from headgate.client import Columns, ConnectionFailed
+from headgate.engine import FilesSpec
 from headgate.flows import CommandLauncher, ConnectLauncher
-from headgate.spark import Committed, Ending, RunLedger
+from headgate.incremental import StateError
+from headgate.spark import Committed, Ending, RunLedger, StageRequest
 
 
 class Rows:
@@ -142,3 +146,32 @@ def test_a_job_that_fails_or_whose_result_is_none_commits_nothing(
     assert (ended.ending, ended.result) == (Ending.FAILED, "")
     assert reason in ended.reason
     assert not isinstance(state, Committed)
+
+
+@pytest.mark.parametrize("trouble", [None, OSError("a full disk"), StateError("no manifest")])
+def test_a_job_publishes_what_a_stage_has_written_once_it_is_committed(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None
+) -> None:
+    rows = Rows()
+    monkeypatch.setattr(job_runner, "Thrift2Connection", rows)
+    rows.named = {b"run:result-7": b"manifest-2"}
+    published: list[Any] = []
+
+    def publish(stage: StageRequest, result: str) -> None:
+        assert rows.value is not None
+        assert b"committed" in rows.value
+        published.append((stage, result))
+        if trouble is not None:
+            raise trouble
+
+    monkeypatch.setattr(incremental, "publish_committed", publish)
+    files, job = make_job(ConnectLauncher("steps:zones"))
+    stage = StageRequest("/stages", sinks={"flow": FilesSpec("/out")})
+    job = replace(job, request=replace(job.request, stage=stage))
+    JobRunner(files, job, lambda: Ended(files, "")).run()
+
+    assert published == [(stage, "manifest-2")]
+    ended = files.ended()
+    assert ended is not None
+    assert (ended.ending, ended.result) == (Ending.COMMITTED, "manifest-2")
+    assert (str(trouble) in files.log.read_text()) == (trouble is not None)

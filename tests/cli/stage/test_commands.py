@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from scripted_runs import ScriptedFlow
 from typer.testing import CliRunner
 
 from headgate.cli.stage.commands import app
+from headgate.engine import FileFormat, FilesSpec
 from headgate.incremental import InputFlow, Stage, StateFlow
 from headgate.spark import decode_result
 
@@ -104,6 +106,29 @@ def test_a_stage_is_shown_as_the_agent_and_its_manifest_say(
         "in `pages`: read up to pages to offset 5",
     ):
         assert words in told
+
+
+def test_files_that_were_read_and_those_that_are_published_are_shown(
+    agent: Agent, flow: ScriptedFlow, tmp_path: Path
+) -> None:
+    place, out = tmp_path / "in", tmp_path / "out"
+    place.mkdir()
+    spec = FilesSpec(str(place), FileFormat.JSON, {"key": "string", "n": "int64"})
+    request = flow.request(sources={"pages": spec}, sinks={"sums": FilesSpec(str(out))})
+    flow.results.clear()
+    flow.run("count", COUNT, request)
+    agent.answers = [status(flow)]
+    assert f"in `pages`: read up to no file of {place} yet" in run_there(agent, "show", "flow")
+
+    (place / "a").write_text('{"key": "k", "n": 1}\n')
+    os.utime(place / "a", (0, 1_700_000_000.25))
+    flow.run("count", COUNT, request)
+    agent.answers = [status(flow)]
+    told = run_there(agent, "show", "flow")
+    assert "read up to the file of 2023-11-14T22:13:20.250+00:00" in told
+    assert "1 known by name, 0 there are older" in told
+    assert "files of `sums`: 1 rows, " in told
+    assert f"as increment 4 in {out}" in told
 
 
 def test_a_state_that_is_elsewhere_is_not_taken_for_none(agent: Agent, flow: ScriptedFlow) -> None:

@@ -44,6 +44,16 @@ def broken(run):
 
 def too_long(run):
     run.commit_as("x" * 9000)
+
+def followed(run):
+    run.when_committed(lambda: run.parameters["followed"].append(run.id))
+
+def followed_by_nobody(run):
+    run.when_committed(lambda: 1 / 0)
+
+def failing(run):
+    followed(run)
+    raise ValueError("after all")
 """
 
 
@@ -108,10 +118,10 @@ def carry_out(
     told: list[WorkerReply] = []
     worker = Worker(MagicMock(), told.append, tmp_path, PrintedLines(io.StringIO()), None)
 
-    def run(function: str) -> StepEnded:
+    def run(function: str, **parameters: Any) -> StepEnded:
         request = StepRequest(
             *("flow", "a", "run", 1, 7, f"{name}:{function}"), Thrift2Address("h", 1), "k:1",
-            python_path=(str(tmp_path),), previous="manifest-1",
+            python_path=(str(tmp_path),), previous="manifest-1", parameters=parameters,
         )  # fmt: skip
         worker.begin(request).join()
         started, ended = told
@@ -150,6 +160,29 @@ def test_a_step_that_fails_names_nothing(
     assert (ended.ending, ended.result) == (Ending.FAILED, "")
     assert reason in ended.reason
     assert not isinstance(state(rows), Committed)
+
+
+def test_what_follows_a_commit_is_done_after_it(rows: Rows, carry_out: Any) -> None:
+    followed: list[str] = []
+    rows.before_commit = lambda: followed.append("the commit")
+    assert carry_out("followed", followed=followed).ending is Ending.COMMITTED
+    assert followed == ["the commit", "run"]
+
+
+def test_what_follows_does_not_undo_a_commit(rows: Rows, carry_out: Any) -> None:
+    ended = carry_out("followed_by_nobody")
+    assert ended.ending is Ending.COMMITTED
+    assert "ZeroDivisionError" in Path(ended.log).read_text()
+
+
+@pytest.mark.parametrize(("function", "lost"), [("failing", 0), ("followed", 99)])
+def test_without_a_commit_nothing_follows(
+    rows: Rows, carry_out: Any, function: str, lost: int
+) -> None:
+    followed: list[str] = []
+    rows.lost = lost
+    assert carry_out(function, followed=followed).ending is not Ending.COMMITTED
+    assert followed == []
 
 
 def test_a_commit_that_nobody_answers_is_the_ledgers_to_tell(rows: Rows, carry_out: Any) -> None:

@@ -4,8 +4,15 @@ Importing this room does not import PySpark.
 """
 
 from headgate.incremental import library
+from headgate.incremental.arrivals import FilesCursor, UnusableFile, files_cursor
 from headgate.incremental.epochs.maintenance import Maintained, Upkeep, maintain, upkeep_due
 from headgate.incremental.maintaining import maintain_stage
+from headgate.incremental.published import (
+    INCREMENT,
+    DamagedIncrement,
+    PublishedIncrements,
+    publish_committed,
+)
 from headgate.incremental.stage import Stage
 from headgate.incremental.stages.errors import StageError, TaskFailed, TranslationFailed
 from headgate.incremental.stages.specification import (
@@ -20,6 +27,7 @@ from headgate.incremental.stages.specification import (
     Route,
     StateFlow,
 )
+from headgate.incremental.stages.streams import FlowStream
 from headgate.incremental.state.compaction import WHOLLY, Tiers
 from headgate.incremental.state.errors import (
     DamagedState,
@@ -33,12 +41,16 @@ from headgate.incremental.stored import DamagedFile, NoState, StoredState, stage
 
 __all__ = [
     "GROUP",
+    "INCREMENT",
     "STATE",
     "WHOLLY",
     "Adu",
     "Computed",
     "DamagedFile",
+    "DamagedIncrement",
     "DamagedState",
+    "FilesCursor",
+    "FlowStream",
     "Groups",
     "InputFlow",
     "Key",
@@ -48,6 +60,7 @@ __all__ = [
     "NewerState",
     "NoState",
     "Outer",
+    "PublishedIncrements",
     "Route",
     "Stage",
     "StageError",
@@ -57,11 +70,14 @@ __all__ = [
     "TaskFailed",
     "Tiers",
     "TranslationFailed",
+    "UnusableFile",
     "UnusableKey",
     "Upkeep",
+    "files_cursor",
     "library",
     "maintain",
     "maintain_stage",
+    "publish_committed",
     "stage_name",
     "upkeep_due",
 ]

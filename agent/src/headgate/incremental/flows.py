@@ -6,6 +6,7 @@ dataflow keep their files in one place, so that its name alone says where it is.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
@@ -14,7 +15,9 @@ import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
+from headgate.incremental.arrivals import Arrivals, files_cursor
 from headgate.incremental.epochs.cluster import frame_of
+from headgate.incremental.sources import read_files
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import InputFlow, OrderBy, RouteBy, StageSpec
 from headgate.incremental.state.batches import BatchFile
@@ -83,12 +86,37 @@ class FlowReader:
 
     def moved(self, cursors: Mapping[str, bytes]) -> str:
         """Return in words which flows come from elsewhere than when their cursors were written."""
-        names = [
-            flow
-            for flow, cursor in cursors.items()
-            if (_flow_cursor(cursor) is not None) != (flow in self._request.increments)
-        ]
-        return ", ".join(f"`{flow}`" for flow in names)
+        found = []
+        for flow, cursor in cursors.items():
+            before, now = _place(cursor), self._place_now(flow)
+            if before != now:
+                found.append(f"`{flow}` was {before}, and is {now}")
+        return "; ".join(found)
+
+    def _place_now(self, flow: str) -> str:
+        if flow in self._request.increments:
+            return _MADE
+        if flow in self._request.sources:
+            return _files(self._request.sources[flow].location)
+        return _CONTAINER
+
+    def arrived(self, flow: str, cursor: bytes | None) -> Increment:
+        """Return the rows of files that have come.
+
+        Args:
+            flow: that is in files.
+            cursor: how far the directory was read before; None to read all of it.
+
+        Raises:
+            UnusableFile: a file is not what it should be, or not what it was, or came too late.
+            StageError: a stage publishes there.
+        """
+        spec = self._request.sources[flow]
+        store = FileStore.at(spec.location)
+        before = None if cursor is None else files_cursor(cursor)
+        files, after = Arrivals(flow, spec, store).since(before, time.time_ns())
+        self.cursors[flow] = msgspec.msgpack.encode(after)
+        return Increment(read_files(self._run, store, spec, files), whole=before is None)
 
     def increment(self, flow: str, spec: InputFlow, cursor: bytes | None) -> Increment:
         """Return the rows of the increments that are read of a flow, as one.
@@ -170,6 +198,22 @@ def _flow_cursor(cursor: bytes) -> FlowCursor | None:
         return None
 
 
+_MADE = "made by a stage"
+_CONTAINER = "a container"
+
+
+def _files(location: str) -> str:
+    return f"the files in {location}"
+
+
+def _place(cursor: bytes) -> str:
+    """Return in words where a flow came from when its cursor was written."""
+    if _flow_cursor(cursor) is not None:
+        return _MADE
+    files = files_cursor(cursor)
+    return _CONTAINER if files is None else _files(files.location)
+
+
 def _schema(cursor: FlowCursor | None) -> pa.Schema | None:
     if cursor is None or not cursor.columns:
         return None
@@ -195,17 +239,21 @@ def check_flows(stage: StageSpec, run: Run, request: StageRequest) -> None:
         StageError: one of them is not.
     """
     for flow in stage.inputs:
-        if flow not in request.increments and flow not in run.containers:
+        if not any(
+            flow in known for known in (request.increments, request.sources, run.containers)
+        ):
             known = ", ".join(sorted(run.containers)) or "none"
             message = (
                 f"input flow `{flow}` of stage `{stage.name}` is neither in `in` of action "
-                f"`{run.action}` nor a container of its dataflow, which are: {known}; say in `in` "
-                "which stage makes it, or name it as the container"
+                f"`{run.action}`, nor files that it reads, nor a container of its dataflow, which "
+                f"are: {known}; say in `in` which stage makes it, or name it as the container"
             )
             raise StageError(message)
     for key, said, flows in (
         ("in", request.increments, stage.inputs),
         ("out", request.outputs, stage.outputs),
+        ("reads", request.sources, stage.inputs),
+        ("writes", request.sinks, stage.outputs),
     ):
         other = [flow for flow in said if flow not in flows]
         if other:

@@ -13,8 +13,7 @@ from headgate.incremental.stages.errors import StageError
 from headgate.incremental.state.compaction import TIERS, WHOLLY, Tiers
 from headgate.incremental.state.errors import ChangedStage, StateError
 from headgate.incremental.state.files import FileStore
-from headgate.incremental.state.garbage import unneeded
-from headgate.incremental.state.manifest import read_manifest
+from headgate.incremental.state.manifest import read_manifest, unneeded
 from headgate.incremental.state.names import Writer, is_manifest, upkeep_prefix
 from headgate.spark import StageResult, decode_result, parse_increment_name
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -22,15 +23,18 @@ from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.epochs.outcome import BucketOutcome, EpochOutcome
 from headgate.incremental.flows import FlowReader, check_flows, frame_parts
 from headgate.incremental.maintaining import collect, maintain_stage, manifest_before
+from headgate.incremental.published import publish
+from headgate.incremental.sinks import FlowSink
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.buckets import even_buckets
 from headgate.incremental.state.errors import ChangedStage
-from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import (
     BucketState,
     Manifest,
+    Publication,
     read_manifest,
     write_manifest,
 )
@@ -82,18 +86,31 @@ class StageRun:
         run: the attempt.
         request: what the action says of its flows.
         store: where the stages of the dataflow keep their files.
+        stores: returns what opens files at another location.
     """
 
-    def __init__(self, stage: StageSpec, run: Run, request: StageRequest, store: FileStore) -> None:
+    def __init__(
+        self,
+        stage: StageSpec,
+        run: Run,
+        request: StageRequest,
+        store: FileStore,
+        stores: Callable[[str], FileStore] = FileStore.at,
+    ) -> None:
         # Two actions may be of one stage, and their files be in one place.
         self._stage = replace(stage, name=stage_name(run.dataflow, run.action))
         self._run = run
         self._request = request
         self._store = store
+        self._stores = stores
         self._mode = self._mode_of(run.parameters.get(MODE, Mode.DIRECT))
         self._writer = Writer(self._stage.name, run.id, run.attempt, uuid4().hex)
         self._flows = FlowReader(self._stage.name, run, request, store)
         check_flows(self._stage, run, request)
+        self._sinks = tuple(
+            FlowSink(self._writer, run.token, flow, spec, stores(spec.location))
+            for flow, spec in request.sinks.items()
+        )
 
     def carry_out(self) -> None:
         """See ``run_stage``."""
@@ -109,6 +126,8 @@ class StageRun:
         collected = epoch_number % _COLLECTION == 0
         there = self._store.names(folder(self._stage.name)) if collected else ()
         known = None if self._mode is Mode.LANDMARK else before
+        for sink in self._sinks if known is None else ():
+            sink.check_place()
         increments = {name: self._increment(name, known) for name in self._stage.inputs}
         buckets = self._buckets() if known is None else known.buckets
         try:
@@ -122,12 +141,20 @@ class StageRun:
         for flow in self._stage.outputs:
             if flow in self._run.containers:
                 self._run.write(self._output(epoch, flow), flow)
-        manifest = self._manifest(epoch_number, epoch)
+        whole = known is None
+        publications: dict[str, Publication] = {}
+        for sink in self._sinks:
+            publication = self._published(sink, epoch, whole=whole)
+            if publication is not None:
+                publications[sink.spec.location] = publication
+        manifest = self._manifest(epoch_number, epoch, publications)
         name = self._writer.manifest_name()
         write_manifest(self._store, name, manifest)
         if before is not None and collected:
             needed = self._request.needed
             collect(self._store, self._writer, there, self._previous, needed)
+            for sink in self._sinks:
+                sink.collect()
         rows = {
             str(part): sum(ref.rows for ref in epoch.outputs[str(part)])
             for flow in self._request.outputs
@@ -135,6 +162,7 @@ class StageRun:
         }
         due = self._mode is Mode.DIRECT and bool(upkeep_due(epoch.buckets))
         self._run.commit_as(StageResult(name, rows, due).encoded())
+        self._run.when_committed(partial(publish, publications, self._stores))
 
     def _mode_of(self, named: object) -> Mode:
         try:
@@ -161,6 +189,8 @@ class StageRun:
             self._check_rebuild("somebody asked for it")
             return None
         manifest = read_manifest(self._store, self._previous)
+        # Whoever committed it may have been gone before it could: then nobody else does it.
+        publish(manifest.publications, self._stores)
         change = self._change(manifest)
         if not change:
             return manifest
@@ -188,7 +218,7 @@ class StageRun:
         if manifest.code != self._stage.version:
             return f"its version was {manifest.code!r} and is {self._stage.version!r}"
         if moved := self._moved(manifest):
-            return f"{moved} was a container, and is made by a stage, or the other way round"
+            return moved
         return ""
 
     def _keeps(self, manifest: Manifest) -> bool:
@@ -240,6 +270,8 @@ class StageRun:
         cursor = None if before is None else before.cursors[flow]
         if flow in self._request.increments:
             return self._flows.increment(flow, self._stage.inputs[flow], cursor)
+        if flow in self._request.sources:
+            return self._flows.arrived(flow, cursor)
         if cursor is None:
             return self._run.increment(flow, whole=True)
         # What the state has read is what its own manifest says, which was committed with it.
@@ -275,17 +307,29 @@ class StageRun:
             words.append(f"`{flow}`: {said}")
         return f"increment of run {self._run.id}, stage `{self._stage.name}`: {'; '.join(words)}"
 
+    def _published(self, sink: FlowSink, epoch: EpochOutcome, *, whole: bool) -> Publication | None:
+        """Write what an epoch put out to files; return what is visible once it is committed."""
+        refs = self._refs(epoch, sink.flow)
+        files = (BatchFile(self._store, ref, self._stage.name) for ref in refs)
+        batches = (batch for file in files for batch in file.batches())
+        return sink.write(batches, self._stage.outputs[sink.flow], whole=whole)
+
+    def _refs(self, epoch: EpochOutcome, flow: str) -> list[FileRef]:
+        parts = frame_parts(epoch.outputs, flow)
+        return [ref for part in parts for ref in epoch.outputs[str(part)]]
+
     def _output(self, epoch: EpochOutcome, flow: str) -> pa.Table | DataFrame:
         """Return what an epoch put out, by the driver where that is little."""
         schema = self._stage.outputs[flow]
-        parts = frame_parts(epoch.outputs, flow)
-        refs = [ref for part in parts for ref in epoch.outputs[str(part)]]
+        refs = self._refs(epoch, flow)
         if sum(ref.rows for ref in refs) > self._run.driver_rows:
             return frame_of(self._run.spark, self._store, self._stage.name, refs, schema)
         files = [BatchFile(self._store, ref, self._stage.name) for ref in refs]
         return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
 
-    def _manifest(self, number: int, epoch: EpochOutcome) -> Manifest:
+    def _manifest(
+        self, number: int, epoch: EpochOutcome, publications: Mapping[str, Publication]
+    ) -> Manifest:
         cut = msgspec.msgpack.encode(self._run.cut)
         return Manifest(
             self._stage.name,
@@ -297,4 +341,5 @@ class StageRun:
             self._schemas(),
             dict(epoch.outputs),
             {flow: self._flows.cursors.get(flow, cut) for flow in self._stage.inputs},
+            dict(publications),
         )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import OnChange, OnUndecodable, RunPurpose, WatchedContainer
+from headgate.engine import FilesSpec, OnChange, OnUndecodable, RunPurpose, WatchedContainer
 from headgate.events import Cut, Origin
 from headgate.spark.ledger import RunKey
 
@@ -60,6 +60,10 @@ class StageRequest(Struct, frozen=True):
     """What becomes of a state that another version of the stage wrote."""
     purpose: RunPurpose = RunPurpose.ADVANCE
     """What the run is for."""
+    sources: dict[str, FilesSpec] = {}
+    """By input flow that is in files, where they are."""
+    sinks: dict[str, FilesSpec] = {}
+    """By output flow that is written to files, where they go."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):

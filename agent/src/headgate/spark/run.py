@@ -75,6 +75,7 @@ class Run:
         self.undecoded = UndecodedValues()
         self.result = ""
         self._on_named = on_named
+        self._following: list[Callable[[], object]] = []
         self._request = request
         self._cancelled = cancelled
         self._containers = StepContainers(request)
@@ -113,6 +114,11 @@ class Run:
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
         return self._request.attempt
+
+    @property
+    def token(self) -> int:
+        """The fencing token: above that of every earlier attempt of any run of the action."""
+        return self._request.token
 
     @property
     def cut(self) -> Cut:
@@ -175,6 +181,23 @@ class Run:
         named = checked_result(result)
         self._on_named(named)
         self.result = named
+
+    def when_committed(self, follow: Callable[[], object]) -> None:
+        """Have something done right after the commit, by a worker that commits the run itself.
+
+        It may be left out where the worker dies, and where somebody else commits the run: whatever
+        must happen has to be made good by the next run.
+        """
+        self._following.append(follow)
+
+    def follow_commit(self) -> None:
+        """Do what was to be done once the run is committed, in the order in which it was asked for.
+
+        Raises:
+            Exception: whatever one of them raises; those after it are left out.
+        """
+        for follow in self._following:
+            follow()
 
     # -- reading -----------------------------------------------------------------------------
 

@@ -98,7 +98,22 @@ class JobRunner:
         self._patiently(
             lambda connection: self._ledger(connection).commit(request.key, claim, result)
         )
+        self._publish(result)
         return msgspec.structs.replace(self._end(Ending.COMMITTED), result=result)
+
+    def _publish(self, result: str) -> None:
+        """Have what a stage has written to files be seen; its next run does it where this fails."""
+        stage = self._job.request.stage
+        if stage is None or not stage.sinks:
+            return
+        from headgate.incremental import StateError, publish_committed  # most jobs are none of it
+
+        try:
+            publish_committed(stage, result)
+        except (StateError, OSError):
+            with self._files.log.open("a", encoding="utf-8") as log:
+                print("The run is committed, and not published yet:", file=log)
+                traceback.print_exc(file=log)
 
     def _await(self, work: Work, claim: Claimed) -> str:
         looked = time.monotonic()

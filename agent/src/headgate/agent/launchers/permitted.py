@@ -29,17 +29,22 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
                 f"action {action!r} is launched by {kind!r}, which is not among this agent's "
                 f"launchers.allowed ({', '.join(launchers.allowed)})"
             )
-    if dataflow.user_metrics and "session" not in launchers.allowed:
+    asked = {
+        **dict.fromkeys(dataflow.user_runnables, "runnable"),
+        **dict.fromkeys(dataflow.user_metrics, "metric"),
+    }
+    if asked and "session" not in launchers.allowed:
+        entry, what = next(iter(asked.items()))
         return (
-            f"its metric {dataflow.user_metrics[0]!r} is Python that this agent would run, but "
-            "'session' is not among its launchers.allowed"
+            f"its {what} {entry!r} is Python that this agent would run, but 'session' is not among "
+            "its launchers.allowed"
         )
     roots = [Path(root).expanduser().resolve() for root in launchers.roots]
     base = Path(directory)
-    metrics = map(Path, dataflow.python_path if dataflow.user_metrics else ())
+    modules = map(Path, dataflow.python_path if asked else ())
     places = [
         base,
-        *metrics,
+        *modules,
         *(place for each in dataflow.launchers.values() for place in _places(each)),
     ]
     for place in places if roots else ():

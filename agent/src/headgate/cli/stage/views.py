@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ from headgate.cli.flow.views import Line, Row, table
 from headgate.cli.stage.finding import FoundState
 from headgate.engine import seconds_words
 from headgate.events import Cut
-from headgate.incremental import StoredState
+from headgate.incremental import FilesCursor, StoredState, files_cursor
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
@@ -53,6 +54,15 @@ def state_document(stored: StoredState) -> dict[str, Any]:
             for flow, refs in manifest.outputs.items()
         },
         "read": {flow: cursor_words(cursor) for flow, cursor in manifest.cursors.items()},
+        "published": {
+            each.flow: {
+                "location": location,
+                "increment": each.increment,
+                "rows": sum(file.rows for file in each.files),
+                "bytes": sum(file.bytes for file in each.files),
+            }
+            for location, each in manifest.publications.items()
+        },
     }
 
 
@@ -62,7 +72,10 @@ def _columns(serialised: bytes | None) -> dict[str, str]:
 
 
 def cursor_words(cursor: bytes) -> str:
-    """Return how far an input flow was read: offsets of topics, or the last increment."""
+    """Return how far an input flow was read: offsets of topics, the last increment, or files."""
+    files = files_cursor(cursor)
+    if files is not None:
+        return _files_words(files)
     said = msgspec.msgpack.decode(cursor)
     if isinstance(said, dict) and "last" in said:
         return f"increment {said['last']}" if said["last"] else "nothing yet"
@@ -72,6 +85,16 @@ def cursor_words(cursor: bytes) -> str:
         for topic, offsets in sorted(cut.offsets.items())
     )
     return "; ".join(topics) or "nothing yet"
+
+
+def _files_words(cursor: FilesCursor) -> str:
+    if not cursor.newest:
+        return f"no file of {cursor.location} yet"
+    newest = datetime.fromtimestamp(cursor.newest / 1e9, UTC).isoformat(timespec="milliseconds")
+    return (
+        f"the file of {newest} in {cursor.location}; {len(cursor.read)} known by name, "
+        f"{cursor.older} there are older"
+    )
 
 
 def stage_lines(found: FoundState, name: str, width: int | None) -> Iterator[Line]:
@@ -97,6 +120,11 @@ def stage_lines(found: FoundState, name: str, width: int | None) -> Iterator[Lin
     for flow, made in told["outputs"].items():
         columns = ", ".join(f"{column} {kind}" for column, kind in made["columns"].items())
         yield Line(f"  out `{flow}`: {columns}; {made['rows']} rows in the last epoch")
+    for flow, files in told["published"].items():
+        yield Line(
+            f"  files of `{flow}`: {files['rows']} rows, {size_words(files['bytes'])} as increment "
+            f"{files['increment']} in {files['location']}"
+        )
     for flow, words in told["read"].items():
         yield Line(f"  in `{flow}`: read up to {words}")
 

@@ -83,6 +83,8 @@ _SPACE: Final = "headgate_space_"
 _DEATH_SECONDS: Final = 0.3
 """How much later than its connections a JVM that was killed is seen to have ended, at most."""
 
+_NOT_FOLLOWED: Final = "The run is committed. What was to follow failed, and its next run does it:"
+
 
 def session_of(conf: Mapping[str, str]) -> SparkSession:
     """Return a session with headgate's data sources.
@@ -351,6 +353,11 @@ class Worker:
             return ended(Ending.UNCERTAIN, _in_one_line(error), traceback.format_exc())
         except ClientError as error:
             return failed(error)
+        try:
+            run.follow_commit()
+        # What is committed is not undone by it, and the action's next run makes it good.
+        except Exception:  # noqa: BLE001
+            print(_NOT_FOLLOWED, traceback.format_exc(), sep="\n", file=log)
         return msgspec.structs.replace(ended(Ending.COMMITTED), result=committed.result)
 
     def _step(self, request: StepRequest, space: Space) -> Callable[[Run], object]:
