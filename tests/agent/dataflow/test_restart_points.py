@@ -129,6 +129,30 @@ def test_values_are_remembered_wherever_an_agent_ends(two_steps: str, victims: V
     each_point(lambda **more: ValueWorld(flow, saved_whole=0, **more), victims, None)
 
 
+FILES = """
+name: files
+files:
+  clicks: {uri: /clicks, columns: {n: int64}}
+  totals: /totals
+actions:
+  count: {stage: "stages:totals", reads: clicks, writes: totals, when: {clicks: {time: 5 s}}}
+"""
+"""Without tables no barrier has to pass: a run may be found to be over while it is launched."""
+
+
+def test_time_goes_on_to_launch_runs_wherever_an_agent_ends() -> None:
+    flow = parse_dataflow(FILES, "files.yaml")
+
+    def lived(kill: int) -> World:
+        world = World(flow, kill=kill, victims=VICTIMS[0])
+        world.start_agent()
+        world.run(lambda: len(world.commits) >= 4)
+        return world
+
+    for kill in range(1, lived(0).points + 1):
+        lived(kill)
+
+
 def test_the_ledger_is_asked_wherever_an_agent_ends_and_keeps_nothing_in_the_end(
     make_world: Callable[..., World],
 ) -> None:

@@ -120,6 +120,10 @@ class EngineDriver:
                 case Launch():
                     self._attempts.prepare(instruction, now)
                     launching = True
+                case NotifyAt():
+                    # Not in its turn: a launch may find that its run is over, and the engine,
+                    # which hears that at once, asks for another time meanwhile.
+                    self._tick_at = instruction.time
                 case Quarantine():
                     self._state.quarantined[instruction.action] = instruction.reason
                 case RecordDecision():
@@ -136,8 +140,6 @@ class EngineDriver:
             match instruction:
                 case Launch():
                     self._attempts.launch(instruction, now)
-                case NotifyAt():
-                    self._tick_at = instruction.time
                 case ScanContainer():
                     self._scans.scan(instruction, now)
                 case ReadCells():
@@ -153,6 +155,8 @@ class EngineDriver:
                     )
                 case RecordDecision():
                     self._decisions.send()
+                case NotifyAt():
+                    pass
                 case _:
                     assert_never(instruction)
         self._gates.follow(now)
