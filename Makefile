@@ -28,9 +28,9 @@ demo: setup
 $(CLASSES): $(STAMP) tests/class_archive.py
 	$(BIN)/python tests/class_archive.py
 
-# At once: most tests of the real stack wait for something. Each process starts a stack of its own,
-# and has the tests of a file together, which share what they start. Programs that they start find
-# their modules compiled, whatever the machine's environment says of that.
+# At once: most tests of the real stack wait for something. The processes share one stack, and each
+# has the tests of a file together, which share what they start. Programs that they start find their
+# modules compiled, whatever the machine's environment says of that.
 JOBS ?= 3
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup $(CLASSES)

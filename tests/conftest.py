@@ -15,6 +15,8 @@ from secrets import randbelow
 import pytest
 from hypothesis import settings
 from tests.class_archive import ARCHIVE, OPTIONS
+from tests.file_order import in_order
+from tests.shared_stack import SharedStack
 
 # How long an example takes says more about the machine than about the code; pytest's own time limit
 # ends what hangs.
@@ -30,6 +32,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 if ARCHIVE.exists():
     os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS.format(ARCHIVE))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the processes of a run share a stack, unless whoever runs the tests has one."""
+    starts_others = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if starts_others and "HEADGATE_TEST_STACK" not in os.environ:
+        config.pluginmanager.register(SharedStack())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order files for the processes of a run; by itself a process has them as they come."""
+    if hasattr(config, "workerinput"):
+        names = {item: item.nodeid.partition("::")[0] for item in items}
+        place = {name: number for number, name in enumerate(in_order(names.values()))}
+        items.sort(key=lambda item: place[names[item]])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,7 +2,7 @@
 
 One private instance serves the whole session: its data in a temporary folder, its ports free ones,
 its jars from the user's cache. It ends with the session, after Ctrl-C too, and the kernel ends it
-should pytest itself be killed.
+should pytest itself be killed. The processes of ``pytest -n`` share it (``shared_stack.py``).
 
 For quick iteration keep an instance running and let ``HEADGATE_TEST_STACK`` name a JSON file of
 its addresses; nothing is then started or stopped. What ``headgate local up --json`` prints will
@@ -31,6 +31,7 @@ from typing import Any
 import happybase
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.shared_stack import KEY
 
 from headgate.events import (
     BarrierMark,
@@ -76,6 +77,7 @@ _MAIN = {
     Part.THRIFT2: "org.apache.hadoop.hbase.thrift2.ThriftServer",
 }
 _START_SECONDS = 180.0  # a JVM on a machine that is busy
+_SHARED_SECONDS = 3 * _START_SECONDS  # HBase, then the Thrift servers; Kafka besides
 
 
 class RunningStack:
@@ -326,8 +328,11 @@ def subscriber(stack: RunningStack) -> Subscriber:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    named = os.environ.get("HEADGATE_TEST_STACK")
+def stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningStack]:
+    shared = getattr(request.config, "workerinput", {}).get(KEY)
+    named = os.environ.get("HEADGATE_TEST_STACK", shared)
     if named:
         yield RunningStack(_read_addresses(Path(named)))
         return
@@ -339,7 +344,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 
 def _read_addresses(path: Path) -> Addresses:
+    deadline = time.monotonic() + _SHARED_SECONDS
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path}, the stack's addresses, does not come"
+        time.sleep(0.1)
     written = json.loads(path.read_text())
+    assert "error" not in written, written["error"]
     return Addresses(
         thrift1=_address(written["thrift1"]),
         thrift2=_address(written["thrift2"]),

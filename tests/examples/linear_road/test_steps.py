@@ -12,7 +12,7 @@ from test_records import REAL
 MILE = 5280
 STEPS = ("split", "positions", "speeds", "cars", "accidents", "congestion", "areas")
 QUERIES = ("rank", "answer")
-WAVES = 6
+WAVES = 5
 SKIPPED = 3
 
 

@@ -1,0 +1,40 @@
+"""In which order the files of tests are handed to the processes of a run of pytest by xdist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LONG = (
+    "tests/stack/test_demo.py",
+    "tests/stack/agent/stages/test_stages.py",
+    "tests/stack/agent/bounds/test_learned.py",
+    "tests/stack/test_local_stack.py",
+    "tests/stack/spark/test_worker.py",
+    "tests/stack/agent/test_agent.py",
+    "tests/stack/agent/faults/test_conservation.py",
+    "tests/stack/agent/launchers/test_pools.py",
+    "tests/stack/agent/test_ownership.py",
+    "tests/stack/agent/bounds/test_replay.py",
+    "tests/stack/agent/test_examples.py",
+    "tests/examples/linear_road/test_steps.py",
+    "tests/worlds/test_worlds.py",
+)
+"""Files of more than a minute and a half, the longest first: at the end of a run one process would
+be alone with them."""
+
+
+def in_order(files: Iterable[str]) -> list[str]:
+    """Return each file once: the long ones first, then those of the real stack among the others.
+
+    Tests of the stack wait for something most of the time, the others compute: side by side they
+    leave no processor idle, and one after the other they do by turns. The mixture is of numbers of
+    files, and holds to the end.
+    """
+    found = list(dict.fromkeys(files))
+    long = [name for name in LONG if name in found]
+    rest = [name for name in found if name not in long]
+    place = dict[str, float]()
+    for waiting in (True, False):
+        kind = [name for name in rest if name.startswith("tests/stack/") is waiting]
+        place |= {name: (number + 1) / len(kind) for number, name in enumerate(kind)}
+    return long + sorted(rest, key=place.__getitem__)
