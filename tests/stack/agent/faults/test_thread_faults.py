@@ -42,13 +42,14 @@ MORE = """
 every_seconds = 0.5
 spark = ["http://127.0.0.1:1"]
 """
-# The threads that an agent has which keeps neither certificates nor spare sessions, and whose
-# dataflow learns nothing; those that learn fail in memory (tests/agent/ownership).
+# The threads that an agent has not which keeps neither certificates nor spare sessions, and whose
+# dataflow neither learns nor has runnables; these fail in memory (tests/agent/ownership).
 _ABSENT = (
     ThreadKind.CERTIFICATES,
     ThreadKind.SPARES,
     ThreadKind.TRAINING,
     ThreadKind.MODELS,
+    ThreadKind.RUNNABLES,
 )
 KINDS = tuple(kind for kind in ThreadKind if kind not in _ABSENT)
 LATER = (ThreadKind.SESSION, ThreadKind.JOBS, ThreadKind.API)

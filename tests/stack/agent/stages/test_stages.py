@@ -58,6 +58,12 @@ adding = Stage(
     translate=add,
     state=StateFlow(pa.schema({"rows": pa.int64()})),
 )
+
+
+def whatever_waits(waiting, state):
+    if HOLD.with_name("broken").exists():
+        raise ValueError("it is broken")
+    return {"reads": {"times": "all"}, "state": (state or 0) + len(waiting["times"]["increments"])}
 """
 
 DATAFLOW = """
@@ -94,6 +100,7 @@ actions:
   add:
     stage: stages:adding
     in: {{times: follow.times}}
+    runnable: {{python: "stages:whatever_waits"}}
     writes: totals
     retries: {{attempts: 5, backoff: 0.2 s}}
 """
@@ -239,12 +246,26 @@ def test_a_stage_reads_each_increment_once_though_worker_and_agent_are_killed(
     agent.await_dataflows()
     eventually(all_added)
 
+    def explained() -> Any:
+        actions = agent.ask("GET", f"/v1/flows/{name}/explain")["actions"]
+        return next(each for each in actions if each["action"] == "add")
+
+    (tmp_path / "broken").touch()
+    wave()
+    agent.ask("POST", f"/v1/flows/{name}/waves", {})
+    eventually(lambda: "ValueError: it is broken" in explained()["missing"])
+    failure = explained()["runnable_failure"]
+    assert "in whatever_waits" in failure, "the traceback"
+    assert [each["unread"] for each in explained()["flows"]] == [1]
+    (tmp_path / "broken").unlink()
+    agent.ask("POST", f"/v1/flows/{name}/retry", {"action": "add"})
+    eventually(all_added)
+
     wave()
     agent.wave(name)
     eventually(all_added)
-    [added] = [
-        a for a in agent.ask("GET", f"/v1/flows/{name}/explain")["actions"] if a["action"] == "add"
-    ]
+    added = explained()
     assert [(f["flow"], f["source"], f["unread"]) for f in added["flows"]] == [
         ("times", "follow.times", 0)
     ]
+    assert added["runnable_failure"] == ""
