@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 import subprocess
 import threading
 import time
@@ -15,10 +14,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headgate.agent.advisers.code_program import LENGTH
 from headgate.agent.advisers.pipes import read_whole, write_whole
 from headgate.agent.configuration import environment_of_steps
 
-_LENGTH: Final = struct.Struct(">Q")
 _ALONE: Final = 2.0
 """How many times as long as it may take code lives on whose agent was killed."""
 
@@ -115,9 +114,9 @@ class CodeProcess:
         seconds = self._worker.seconds + (self._worker.start_seconds if self._fresh else 0)
         deadline = time.monotonic() + seconds
         try:
-            write_whole(process.stdin.fileno(), _LENGTH.pack(len(question)) + question, deadline)
-            head = read_whole(process.stdout.fileno(), _LENGTH.size, deadline)
-            answer = read_whole(process.stdout.fileno(), _LENGTH.unpack(head)[0], deadline)
+            write_whole(process.stdin.fileno(), LENGTH.pack(len(question)) + question, deadline)
+            head = read_whole(process.stdout.fileno(), LENGTH.size, deadline)
+            answer = read_whole(process.stdout.fileno(), LENGTH.unpack(head)[0], deadline)
         except TimeoutError:
             raise Silent(f"did not answer within {seconds:g} s") from None
         except (BrokenPipeError, EOFError):

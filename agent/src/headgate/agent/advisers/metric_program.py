@@ -14,21 +14,17 @@ container is in several tables. A missing value is 0, or None where values are o
 from __future__ import annotations
 
 import math
-import os
-import signal
 import struct
-import sys
 import traceback
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
+from headgate.agent.advisers.code_program import serve
 from headgate.engine import ChangedValues, MetricAnswer, MetricQuestion
-
-LENGTH = struct.Struct(">Q")
 
 Load = Callable[[str], Any]
 """Returns the object that ``module:Class`` makes."""
@@ -128,30 +124,11 @@ def _described(error: BaseException) -> str:
     return f"{words} ({own[-1].filename}, line {own[-1].lineno})" if own else words
 
 
-def serve(questions: BinaryIO, answers: BinaryIO, seconds: float) -> None:
-    """Answer until nobody asks any more.
-
-    Args:
-        questions: where they come from.
-        answers: where these go.
-        seconds: after which a metric that does not end is ended with the process, should nobody be
-            there any more who ends it.
-    """
-    metrics = LoadedMetrics()
-    while len(head := questions.read(LENGTH.size)) == LENGTH.size:
-        question = msgspec.msgpack.decode(
-            questions.read(LENGTH.unpack(head)[0]), type=MetricQuestion
-        )
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        answer = msgspec.msgpack.encode(answer_of(question, metrics))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        answers.write(LENGTH.pack(len(answer)) + answer)
-        answers.flush()
+def answering() -> Callable[[bytes], bytes]:
+    """Return what answers questions by metrics that are each imported once."""
+    metrics, decoder = LoadedMetrics(), msgspec.msgpack.Decoder(MetricQuestion)
+    return lambda question: msgspec.msgpack.encode(answer_of(decoder.decode(question), metrics))
 
 
 if __name__ == "__main__":
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's
-        sys.path[:0] = sys.argv[2:]
-        serve(sys.stdin.buffer, answers, float(sys.argv[1]))
+    serve(answering())

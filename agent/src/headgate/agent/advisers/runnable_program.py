@@ -13,17 +13,14 @@ None where nothing may run, or a dictionary of ``reads``, ``removes`` and ``stat
 from __future__ import annotations
 
 import json
-import os
-import signal
-import struct
-import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
+from headgate.agent.advisers.code_program import serve
 from headgate.engine import (
     LARGEST_STATE,
     HowMany,
@@ -33,7 +30,6 @@ from headgate.engine import (
     encode_runnable,
 )
 
-LENGTH = struct.Struct(">Q")
 LONGEST_TRACEBACK = 8_000
 """Characters, the last ones: it is saved with the state of the dataflow."""
 
@@ -127,28 +123,13 @@ def _answer(number: int, returned: Any) -> RunnableAnswer:
     return RunnableAnswer(number, said.reads, said.removes, state)
 
 
-def serve(questions: BinaryIO, answers: BinaryIO, seconds: float) -> None:
-    """Answer until nobody asks any more.
-
-    Args:
-        questions: where they come from.
-        answers: where these go.
-        seconds: after which a function that does not end is ended with the process, should nobody
-            be there any more who ends it.
-    """
+def answering() -> Callable[[bytes], bytes]:
+    """Return what answers questions by functions that are each imported once."""
     runnables = LoadedRunnables()
-    while len(head := questions.read(LENGTH.size)) == LENGTH.size:
-        question = decode_runnable_question(questions.read(LENGTH.unpack(head)[0]))
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        answer = encode_runnable(answer_of(question, runnables))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        answers.write(LENGTH.pack(len(answer)) + answer)
-        answers.flush()
+    return lambda question: encode_runnable(
+        answer_of(decode_runnable_question(question), runnables)
+    )
 
 
 if __name__ == "__main__":
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's
-        sys.path[:0] = sys.argv[2:]
-        serve(sys.stdin.buffer, answers, float(sys.argv[1]))
+    serve(answering())
