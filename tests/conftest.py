@@ -16,7 +16,10 @@ import pytest
 from hypothesis import settings
 from tests.class_archive import ARCHIVE, OPTIONS
 from tests.file_order import in_order
+from tests.shared_spark import spark
 from tests.shared_stack import SharedStack
+
+__all__ = ["spark"]
 
 # How long an example takes says more about the machine than about the code; pytest's own time limit
 # ends what hangs.
@@ -57,6 +60,16 @@ def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for variable in ("HEADGATE_TOKEN", "HEADGATE_TOKEN_FILE", "HEADGATE_AGENT"):
             patch.delenv(variable, raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _variables() -> Iterator[None]:
+    """A test that leaves a variable behind fails, and not one after it that meets the variable."""
+    before = dict(os.environ)
+    yield
+    left = {name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
+    left.discard("PYTEST_CURRENT_TEST")
+    assert not left, f"left in the environment: {sorted(left)}"
 
 
 # The curve P-256 (FIPS 186-5): its field, a point that generates the group, and the group's order.

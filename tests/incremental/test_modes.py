@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,21 +57,15 @@ PLAIN = {
 """What the reference is given, which knows one form only."""
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    pytest.MonkeyPatch().setenv("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        # Several batches a task, so that groups go on from one to the next.
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
-        .getOrCreate()
-    )
-    session.sparkContext.addPyFile(str(Path(__file__).with_name("stages_of_tests.py")))
-    yield session
-    session.stop()
+@pytest.fixture(scope="module", autouse=True)
+def _settings(spark: SparkSession) -> Iterator[None]:
+    # Spark's Python processes do not find the modules of tests.
+    spark.sparkContext.addPyFile(str(Path(__file__).with_name("stages_of_tests.py")))
+    # Several batches a task, so that groups go on from one to the next.
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    spark.conf.set(name, "7")
+    yield
+    spark.conf.unset(name)
 
 
 class SparkStage(FiledStage):

@@ -71,7 +71,10 @@ def test_in_client_mode_the_step_is_read_where_it_lies(make_job: Any) -> None:
     assert run.environment["PYSPARK_PYTHON"] == "/venv/bin/python"
 
 
-def test_in_cluster_mode_the_run_and_all_modules_go_along(make_job: Any, tmp_path: Path) -> None:
+def test_in_cluster_mode_the_run_and_all_modules_go_along(
+    make_job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)  # which would be the user's own choice
     launcher = SubmitLauncher(
         "steps:zones",
         master="yarn",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 from scripted_runs import ScriptedFlow
 
 from headgate.incremental import GROUP, InputFlow, Stage, StateFlow
@@ -53,28 +54,14 @@ def stage(translate: Any = None, translate_tables: Any = None) -> Stage:
     )
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    from pyspark import cloudpickle
-    from pyspark.sql import SparkSession
-
+@pytest.fixture
+def quiet_spark(spark: SparkSession) -> Iterator[SparkSession]:
     # Spark's workers do not find the modules of tests.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    known = SparkSession.getActiveSession()
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.adaptive.enabled", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    if known is None:  # another one is other tests' own
-        session.stop()
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.sparkContext.setLogLevel("ERROR")
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def told(flow: ScriptedFlow, failing: Stage) -> tuple[str, str]:
@@ -107,9 +94,11 @@ def test_the_driver_tells_stage_key_and_increment(
 
 
 @pytest.mark.parametrize(("failing", "words"), [CASES[0], CASES[1], CASES[4]])
-def test_a_spark_job_tells_the_same(tmp_path: Path, spark: Any, failing: Stage, words: str) -> None:
+def test_a_spark_job_tells_the_same(
+    tmp_path: Path, quiet_spark: SparkSession, failing: Stage, words: str
+) -> None:
     flow = ScriptedFlow(tmp_path, ("pages",), READ)
-    flow.spark, flow.driver_rows = spark, 0
+    flow.spark, flow.driver_rows = quiet_spark, 0
     reason, detail = told(flow, failing)
     assert words in reason
     assert "TranslationFailed" in reason

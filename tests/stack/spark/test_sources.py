@@ -18,19 +18,11 @@ from headgate.events import (
     encode_update,
     updates_topic,
 )
-from headgate.spark.worker.worker import session_of
 
 if TYPE_CHECKING:
     from conftest import RunningStack
 
 pytestmark = pytest.mark.stack
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = session_of({"spark.master": "local[2]"})
-    yield session
-    session.stop()
 
 
 @pytest.fixture
