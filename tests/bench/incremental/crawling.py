@@ -26,20 +26,20 @@ from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.state.files import FileStore
 from headgate.incremental.state.manifest import BucketState
 
-SIZES: Final = (500_000, 5_000_000)
+SIZES: Final = (500_000, 5_000_000, 50_000_000)
 """URLs of the states that increments begin with."""
 PAGES: Final = 2_000
 """Of an increment, with ten links each."""
 INCREMENTS: Final = 7
 """As in the paper's figure 8."""
-DRIVER_ROUNDS: Final = 4
+DRIVER_ROUNDS: Final = 8
 SPARK_ROUNDS: Final = 2
 """Chains of each size, one after another by turns."""
 _WARMING: Final = 2
 """Increments of a chain before these, which do not count."""
 GROWING_PAGES: Final = 4_000
 """Of an increment of the modes that grow."""
-_GROWING_INCREMENTS: Final = 4
+_GROWING_INCREMENTS: Final = 7
 _GROWING_URLS: Final = 1_000_000
 SHUFFLED_SIZES: Final = (500_000, 2_000_000)
 """URLs of the states that black-box increments begin with."""
@@ -64,6 +64,8 @@ class QueueEpoch(Struct, frozen=True):
     wall: float
     shuffled: int
     """Bytes."""
+    came: int
+    """Bytes of the increments of the stages that shuffle: links, counts, and pages visited."""
 
     @property
     def total(self) -> float:
@@ -85,7 +87,6 @@ class Crawled(Struct):
     driver: dict[int, Chains] = {}
     """By URLs of the state: chains of epochs."""
     spark: dict[int, Chains] = {}
-    increment_bytes: int = 0
     grown: dict[str, list[QueueEpoch]] = {}
     """By mode, increments from nothing on."""
     black_box: dict[int, list[QueueEpoch]] = {}
@@ -133,6 +134,7 @@ class QueueChain:
             last.spent.processor,
             sum(each.spent.wall for each in every),
             sum(each.shuffled or 0 for each in every),
+            self._extract.made("links").bytes + sum(each.bytes for each in came.values()),
         )
 
     @property
@@ -210,7 +212,6 @@ def _measure_states(
     for urls in sizes:
         sized = SizedWeb(folder, urls)
         states[urls] = sized, sized.increments(INCREMENTS)
-        found.increment_bytes = states[urls][1][0].bytes
         say(f"crawl queue: states of {urls:,} URLs are there")
     for kind, rounds, chains in (
         ("driver", DRIVER_ROUNDS, found.driver),
@@ -277,7 +278,7 @@ def figures_of(found: Crawled) -> dict[str, Any]:
     if found.spark:
         figures["shuffled_per_delta_byte"] = {
             str(urls): [
-                round(statistics.median(e.shuffled for e in each) / found.increment_bytes, 3)
+                round(statistics.median(e.shuffled / e.came for e in each), 3)
                 for each in zip(*chains, strict=True)
             ]
             for urls, chains in found.spark.items()

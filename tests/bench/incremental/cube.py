@@ -1,7 +1,8 @@
 """The data cube under three ways to schedule (paper: section 5.2 and Figure 10).
 
-An engine decides, stages run on files by the driver's path, and what runs cost is given to a
-simulation by the same engine. Scenarios go on by turns, so that all have the same machine.
+An engine decides, stages run on files by the driver's path, or as Spark jobs, which cost much the
+same each. What runs cost is given to a simulation by the same engine. Scenarios go on by turns, so
+that all have the same machine.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ from cube_dataflow import (
 )
 from cube_stages import Feed, FiledStages, Sizes
 from msgspec import Struct
+from pyspark.sql import SparkSession
 
 SIZES: Final = {
     "as in the paper": Sizes(),
     "small": Sizes(rows=150, queries=150, width=2),
 }
-"""With small increments a run costs what any run costs, which is as equal as it gets."""
+"""With small increments a run costs what any run costs, which by the driver is as equal as it
+gets."""
+AS_JOBS: Final = "small, as Spark jobs"
+"""A job costs what a job costs, as in the paper, whose stages are jobs of Hadoop's."""
+JOB_SECONDS: Final = 60.0
+"""By the clock, of a scenario of jobs: some 150."""
+_DRIVER_ROWS: Final = "spark.headgate.driverRows"
 SECONDS: Final = 10.0
 """Processor time of the runs of a scenario: some hundred, of which noise takes a few per cent."""
 _SLICES: Final = 5
@@ -53,17 +61,22 @@ class Measured(Struct, frozen=True):
     drivers: Mapping[str, CubeDriver]
 
 
-def measure_sizes(folder: Path, sizes: Sizes, seconds: float = SECONDS) -> Measured:
+def measure_sizes(
+    folder: Path, sizes: Sizes, seconds: float = SECONDS, spark: SparkSession | None = None
+) -> Measured:
     """Have the scenarios run by turns.
 
     Args:
         folder: of the files of their states.
         sizes: of increments.
-        seconds: of the processor, for each scenario.
+        seconds: for each scenario: of the processor, or by the clock where there is a session.
+        spark: of which each run with a row is a job; by the driver without it.
     """
     feed = Feed(sizes)
     drivers = {
-        scenario.name: CubeDriver(scenario, FiledStages(folder / f"scenario-{number}", feed.table))
+        scenario.name: CubeDriver(
+            scenario, FiledStages(folder / f"scenario-{number}", feed.table, spark)
+        )
         for number, scenario in enumerate(SCENARIOS)
     }
     for number in range(_SLICES):
@@ -72,11 +85,20 @@ def measure_sizes(folder: Path, sizes: Sizes, seconds: float = SECONDS) -> Measu
     return Measured(drivers)
 
 
-def measure_cube(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Return all figures: those of each size of increments, and of equal costs."""
+def measure_cube(
+    folder: Path, spark: SparkSession | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return all figures: those of each size of increments, as jobs too, and of equal costs."""
     figures: dict[str, Any] = {"sizes": {}}
-    for name, sizes in SIZES.items():
-        found = figures_of(measure_sizes(folder / name.replace(" ", "-"), sizes))
+    measured = {
+        name: measure_sizes(folder / name.replace(" ", "-"), sizes) for name, sizes in SIZES.items()
+    }
+    if spark is not None:
+        spark.conf.set(_DRIVER_ROWS, "0")
+        measured[AS_JOBS] = measure_sizes(folder / "jobs", SIZES["small"], JOB_SECONDS, spark)
+        spark.conf.unset(_DRIVER_ROWS)
+    for name, each in measured.items():
+        found = figures_of(each)
         figures["sizes"][name] = found
         say(
             f"a data cube, increments {name}: {found['gain']:.2f} times the queries, "

@@ -112,8 +112,14 @@ def _no_reader() -> AbstractContextManager[Any]:
 class _FedRun(Run):
     """A run whose containers are fed by ``Feed``."""
 
-    def __init__(self, request: StepRequest, table: Callable[[str, int], pa.Table]) -> None:
-        super().__init__(cast(SparkSession, _Settings()), request, _no_reader, lambda: False)
+    def __init__(
+        self,
+        request: StepRequest,
+        table: Callable[[str, int], pa.Table],
+        spark: SparkSession | None,
+    ) -> None:
+        session = spark or cast(SparkSession, _Settings())
+        super().__init__(session, request, _no_reader, lambda: False)
         self._table = table
 
     def increment(
@@ -145,15 +151,22 @@ def stages() -> dict[str, Stage]:
 
 
 class FiledStages:
-    """Carries runs out by stages on files, as a session's driver does.
+    """Carries runs out by stages on files, as a session's driver does, or as Spark jobs.
 
     Args:
         folder: of the files.
         table: returns the increment of a container with a number.
+        spark: of jobs: whatever has a row is one, if the session's settings leave the driver none.
     """
 
-    def __init__(self, folder: Path, table: Callable[[str, int], pa.Table]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        table: Callable[[str, int], pa.Table],
+        spark: SparkSession | None = None,
+    ) -> None:
         self._folder = folder
+        self._spark = spark
         self._table = table
         self._stages = stages()
         self._containers = tuple(
@@ -161,14 +174,18 @@ class FiledStages:
         )
 
     def carry_out(self, launch: Launch, needed: frozenset[str]) -> Ran:
-        """Return what a run has made, and the processor's seconds; see ``Carrier``."""
+        """Return what a run has made, and its seconds; see ``Carrier``.
+
+        They are the driver's processor's, or by the clock where Spark's processes take part.
+        """
         increments = {
             flow: tuple(one.name for one in taken.read) for flow, taken in launch.taken.items()
         }
-        run = _FedRun(self._request(launch, increments, needed), self._table)
-        before = time.process_time()
+        run = _FedRun(self._request(launch, increments, needed), self._table, self._spark)
+        clock = time.process_time if self._spark is None else time.perf_counter
+        before = clock()
         self._stages[launch.action](run)
-        seconds = time.process_time() - before
+        seconds = clock() - before
         made = decode_result(run.result)
         assert made is not None
         return Ran(seconds, made.produced, run.result)

@@ -92,6 +92,11 @@ class MadeIncrement:
         files = [BatchFile(self._store, ref, self._stage) for ref in self._refs]
         return pa.Table.from_batches([b for file in files for b in file.batches()], self._schema)
 
+    @property
+    def bytes(self) -> int:
+        """Of its files."""
+        return sum(ref.length for ref in self._refs)
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return them for Spark, whose tasks read a file each."""
         return frame_of(spark, self._store, self._stage, self._refs, self._schema)

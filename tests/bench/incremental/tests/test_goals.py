@@ -45,7 +45,7 @@ def epoch(seconds: float, shuffled: int = 1000) -> Epoch:
 
 def queue_epoch(seconds: float) -> crawling.QueueEpoch:
     """Of both jobs half."""
-    return crawling.QueueEpoch(seconds / 2, seconds / 2, seconds, 1000)
+    return crawling.QueueEpoch(seconds / 2, seconds / 2, seconds, 1000, 500)
 
 
 def measured(last: float) -> dict[str, Any]:
@@ -65,7 +65,6 @@ def measured(last: float) -> dict[str, Any]:
     crawled = crawling.Crawled(
         driver={1: [crawl], 2: [crawl]},
         spark={1: [crawl], 2: [crawl]},
-        increment_bytes=1000,
         grown={
             "direct": crawl,
             "black-box": [queue_epoch(1.0), queue_epoch(3.0)],
@@ -95,6 +94,14 @@ def test_an_increment_that_costs_more_is_missed(last: float) -> None:
     missed = [goal for goal in goals_of(measured(last)) if not goal.met]
     assert {goal.value for goal in missed} == {last}
     assert all("last increment / first" in goal.words for goal in missed)
+
+
+def test_bytes_shuffled_are_those_of_what_comes_whatever_the_state() -> None:
+    assert measured(1.0)["crawl"]["shuffled_per_delta_byte"] == {"1": [2.0, 2.0], "2": [2.0, 2.0]}
+    grows = {"shuffled_per_delta_byte": {"1": [1.0, 1.05], "2": [1.2, 1.2]}}
+    [goal] = goals_of({"crawl": grows})
+    assert not goal.met
+    assert goal.value == 1.2
 
 
 def test_keys_a_second_are_of_increments() -> None:
