@@ -16,9 +16,10 @@ from headgate.events import (
     encode_update,
     updates_topic,
 )
-from headgate.spark import updates
+from headgate.spark import ranges
 from headgate.spark.changes import ChangedCells
-from headgate.spark.updates import OffsetRange, UpdateReader
+from headgate.spark.ranges import OffsetRange
+from headgate.spark.updates import UpdateReader
 from headgate.spark.views import ContainerView
 
 TOPIC = updates_topic("t")
@@ -55,7 +56,7 @@ def test_a_record_that_cannot_be_read_is_a_gap(
     monkeypatch: pytest.MonkeyPatch, bad: bytes | None
 ) -> None:
     good = encode_update(GOOD)
-    monkeypatch.setattr(updates, "Consumer", Log([good, bad, good]))
+    monkeypatch.setattr(ranges, "Consumer", Log([good, bad, good]))
     found = [r.message for r in UpdateReader("k", {}).read([OffsetRange(TOPIC, 0, 0, 3)])]
     assert [type(message) for message in found] == [UpdateBatch, Gap, UpdateBatch]
     gap = found[1]

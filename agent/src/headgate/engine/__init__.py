@@ -135,6 +135,7 @@ from headgate.engine.spec.stages import (
     OnChange,
     RunnableSpec,
 )
+from headgate.engine.spec.topics import TOPIC_METADATA, OnGap, TopicSpec
 
 if TYPE_CHECKING:
     from headgate.engine.actions.runs import PastRun, RunState
@@ -232,6 +233,7 @@ __all__ = [
     "SNAPSHOT_VERSION",
     "SOUGHT_SEQUENCE",
     "SOUGHT_VALUE",
+    "TOPIC_METADATA",
     "ActionExplanation",
     "ActionFlows",
     "ActionRole",
@@ -316,6 +318,7 @@ __all__ = [
     "NotifyAt",
     "ObserverLost",
     "OnChange",
+    "OnGap",
     "OnUndecodable",
     "Part",
     "PartitionReset",
@@ -370,6 +373,7 @@ __all__ = [
     "Storage",
     "Take",
     "Tick",
+    "TopicSpec",
     "TopicsOpened",
     "Trigger",
     "TriggerPolicy",

@@ -1,7 +1,7 @@
 """Running PySpark steps over HBase: the run ledger, the worker process, and what a step sees.
 
 Importing this room does not import PySpark: the agent needs the messages and the ledger only.
-``Run``, ``current_run`` and ``register_sources`` are loaded when they are first asked for.
+``Run``, ``current_run``, ``register_sources`` and what reads Kafka are loaded when first asked for.
 """
 
 from importlib import import_module
@@ -25,6 +25,7 @@ from headgate.spark.messages import (
     CancelStep,
     CloseSpace,
     Ending,
+    KafkaAddress,
     StageRequest,
     StartSession,
     StepEnded,
@@ -54,6 +55,7 @@ from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 if TYPE_CHECKING:
     from headgate.spark.changes_reading import Increment
     from headgate.spark.driver import current_run
+    from headgate.spark.ranges import OffsetRange, RangeReader, RecordsUnavailable
     from headgate.spark.run import Run
     from headgate.spark.source.registration import register_sources
 
@@ -69,9 +71,13 @@ __all__ = [
     "Free",
     "Increment",
     "IncrementName",
+    "KafkaAddress",
     "LedgerError",
     "LostClaim",
     "NamedResults",
+    "OffsetRange",
+    "RangeReader",
+    "RecordsUnavailable",
     "ResultError",
     "Run",
     "RunKey",
@@ -105,6 +111,9 @@ __all__ = [
 
 _LATE = {
     "Increment": "headgate.spark.changes_reading",
+    "OffsetRange": "headgate.spark.ranges",
+    "RangeReader": "headgate.spark.ranges",
+    "RecordsUnavailable": "headgate.spark.ranges",
     "Run": "headgate.spark.run",
     "current_run": "headgate.spark.driver",
     "register_sources": "headgate.spark.source.registration",

@@ -73,7 +73,7 @@ class ChangesReader:
         Where all of them count as changed, tasks read a container of more than ``most`` rows.
 
         Raises:
-            UpdatesUnavailable: Kafka does not answer.
+            RecordsUnavailable: Kafka does not answer.
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
         rows = self.increment(view, decoding, most).rows
@@ -98,7 +98,7 @@ class ChangesReader:
             whole: whether all cells count as changed anyway.
 
         Raises:
-            UpdatesUnavailable: Kafka does not answer.
+            RecordsUnavailable: Kafka does not answer.
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
         changed = self._changed(view, since)
@@ -117,7 +117,7 @@ class ChangesReader:
         """Return a container's changed cells, however many.
 
         Raises:
-            UpdatesUnavailable: Kafka does not answer.
+            RecordsUnavailable: Kafka does not answer.
         """
         changed = self._changed(view)
         if changed.everything:

@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import FilesSpec, OnChange, OnUndecodable, RunPurpose, WatchedContainer
+from headgate.engine import (
+    FilesSpec,
+    OnChange,
+    OnUndecodable,
+    RunPurpose,
+    TopicSpec,
+    WatchedContainer,
+)
 from headgate.events import Cut, Origin
 from headgate.spark.ledger import RunKey
 
@@ -22,6 +29,18 @@ class Thrift2Address(Struct, frozen=True):
 
     host: str
     port: int
+
+
+class KafkaAddress(Struct, frozen=True):
+    """Which Kafka a run reads and writes, and by which names it is known there."""
+
+    bootstrap: str
+    """``host:port`` separated by commas."""
+    properties: dict[str, str | int | float | bool] = {}
+    """librdkafka's own, for TLS and SASL."""
+    owner: str = "headgate"
+    """What names of its transactions and groups begin with: that of the table with the run ledger,
+    as others who share the Kafka may have a dataflow of the same name."""
 
 
 class StartSession(Struct, frozen=True, tag="start"):
@@ -60,10 +79,10 @@ class StageRequest(Struct, frozen=True):
     """What becomes of a state that another version of the stage wrote."""
     purpose: RunPurpose = RunPurpose.ADVANCE
     """What the run is for."""
-    sources: dict[str, FilesSpec] = {}
-    """By input flow that is in files, where they are."""
-    sinks: dict[str, FilesSpec] = {}
-    """By output flow that is written to files, where they go."""
+    sources: dict[str, FilesSpec | TopicSpec] = {}
+    """By input flow that is in files or a topic, where it is."""
+    sinks: dict[str, FilesSpec | TopicSpec] = {}
+    """By output flow that goes to files or a topic, where it goes."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):
@@ -109,6 +128,11 @@ class StepRequest(Struct, frozen=True, tag="step"):
     def key(self) -> RunKey:
         """The run in the ledger."""
         return RunKey(self.dataflow, self.action, self.run)
+
+    @property
+    def kafka_address(self) -> KafkaAddress:
+        """The Kafka of the agent that launched it."""
+        return KafkaAddress(self.kafka, self.kafka_properties, self.ledger)
 
     @property
     def origin(self) -> Origin:

@@ -13,7 +13,7 @@ from headgate.events import Cut
 from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.containers import StepContainers
 from headgate.spark.ledger import checked_result
-from headgate.spark.messages import StageRequest, StepRequest
+from headgate.spark.messages import KafkaAddress, StageRequest, StepRequest
 from headgate.spark.reading import ContainerReader
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
@@ -142,6 +142,11 @@ class Run:
     def stage(self) -> StageRequest | None:
         """The flows of a stage, and where it keeps its files; None where the action is none."""
         return self._request.stage
+
+    @property
+    def kafka(self) -> KafkaAddress:
+        """The Kafka that updates come from, with what it takes to be let in."""
+        return self._request.kafka_address
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -278,7 +283,7 @@ class Run:
 
         Raises:
             ViewError: no such container, or one that needs ``table``.
-            UpdatesUnavailable: Kafka does not answer.
+            RecordsUnavailable: Kafka does not answer.
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
         view = self._containers.view(container, table)
@@ -317,7 +322,7 @@ class Run:
 
         Raises:
             ViewError: no such container, or one that needs ``table``.
-            UpdatesUnavailable: Kafka does not answer.
+            RecordsUnavailable: Kafka does not answer.
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
         view = self._containers.view(container, table)

@@ -21,7 +21,7 @@ class FileFormat(StrEnum):
     """One object a line."""
 
 
-class FilesSpec(Struct, frozen=True):
+class FilesSpec(Struct, frozen=True, tag="files"):
     """A directory whose files are a flow of a stage."""
 
     location: str

@@ -18,14 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headgate.events import Cut, RequestPart, UpdateBatch, UpdateKind, updates_topic
+from headgate.spark.ranges import OffsetRange, RecordsUnavailable
 from headgate.spark.source.datasource import OptionError
-from headgate.spark.updates import (
-    OffsetRange,
-    UpdateReader,
-    UpdatesUnavailable,
-    is_broken,
-    ranges_between,
-)
+from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 
 SCHEMA: Final = pa.schema(
     [
@@ -102,7 +97,7 @@ class UpdatesSource(DataSource):  # type: ignore[misc]
                 f"some updates of topic {topic} between the two cuts are not to be had: no run has "
                 "seen the table yet, or they were lost; read the table instead"
             )
-            raise UpdatesUnavailable(message)
+            raise RecordsUnavailable(message)
         properties = {
             name.removeprefix("kafka."): value
             for name, value in self.options.items()
