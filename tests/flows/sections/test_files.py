@@ -82,7 +82,7 @@ def test_files_have_no_tables_and_their_time_is_bounded_all_the_same() -> None:
         (flow(more="  c: {stage: 'm:c', reads: ▲click}\n"), "there is no container `click`"),
         (flow(more="  c: {step: 'm:c', reads: ▲clicks}\n"), "`c` is no stage"),
         (flow(more="  c: {command: ls, writes: ▲ranking}\n"), "`c` is no stage"),
-        (flow(more="  c: {input: ▲clicks}\n"), "nothing says when some come"),
+        (flow(more="  c: {input: ▲clicks}\n"), "nothing says when files come"),
         (flow(when="when: {▲clicks: {sequence: 5}}"), "whose arrival nothing counts"),
         (flow(when="when: {▲clicks: {value: 5%}}"), "whose arrival nothing counts"),
         (flow(when="when: {▲clicks: {time: 5 min, block: true}}"), "whose arrival nothing counts"),

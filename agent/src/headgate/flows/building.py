@@ -46,11 +46,11 @@ from headgate.flows.launchers import Launcher, SessionLauncher
 from headgate.flows.sections.actions import ActionReader, Declared
 from headgate.flows.sections.adjustment import read_adjustment
 from headgate.flows.sections.bounds import check_codec, overridden
-from headgate.flows.sections.files import FilesChecker, as_container, read_files
 from headgate.flows.sections.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.sections.launching import read_launcher
 from headgate.flows.sections.learned import check_learned, read_learned
 from headgate.flows.sections.modes import Deletes, Mode, read_mode
+from headgate.flows.sections.outside import OutsideChecker, read_outside
 from headgate.flows.sections.places import overlap, read_container, read_undecodable
 from headgate.flows.sections.significance import read_significance
 from headgate.flows.sections.stages import check_stages, output_flows, read_on_change
@@ -108,7 +108,7 @@ def _built(
     fitting = matched(tree, DATAFLOW, findings)
     if not isinstance(fitting, Mapping):
         return None
-    named = _names(tree, "containers") | _names(tree, "files")
+    named = _names(tree, "containers") | _names(tree, "files") | _names(tree, "topics")
     declared = Declared(named, _names(tree, "actions"), _flows(tree))
     return _Builder(fitting, declared, findings).dataflow(text, file, profile)
 
@@ -142,15 +142,8 @@ class _Builder:
             name: read_container(name, entry.value, findings)
             for name, entry in self._section("containers")
         }
-        self._files = {
-            name: read_files(entry.value, findings) for name, entry in self._section("files")
-        }
-        for name, entry in self._section("files"):
-            if name in self._containers:
-                findings.error(
-                    entry.key.at, f"`{name}` is a container, too", "name one of them otherwise"
-                )
-        self._containers |= {name: as_container(name) for name in self._files}
+        self._outside = read_outside(tree, findings)
+        self._containers |= self._outside.containers
         self._action_trees = {
             name: entry.value
             for name, entry in self._section("actions")
@@ -160,8 +153,7 @@ class _Builder:
 
     def dataflow(self, text: str, file: str, profile: str | None) -> Dataflow:
         actions = self._actions()
-        entries = dict(self._section("files"))
-        FilesChecker(self._files, entries, self._action_trees, self._findings).check(actions)
+        OutsideChecker(self._outside, self._action_trees, self._findings).check(actions)
         self._check_graph(actions)
         for action in actions.values():
             self._check_action(action)
@@ -231,16 +223,17 @@ class _Builder:
                 for action in spec.actions
                 if action.stage is not None
             },
-            files=self._files,
+            files=self._outside.files,
+            topics=self._outside.topics,
         )
 
     def _check_decided_by_values(self) -> None:
         for key in ("significance", "learned"):
-            if self._files and key in self._tree.entries:
+            for section in self._outside.sections if key in self._tree.entries else ():
                 self._findings.error(
                     self._tree.entries[key].key.at,
-                    f"`{key}` decides by the values of containers, and `files` have none",
-                    "keep one of them; files may be those of a dataflow of its own",
+                    f"`{key}` decides by the values of containers, and `{section}` have none",
+                    f"keep one of them; {section} may be those of a dataflow of its own",
                 )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
@@ -314,9 +307,10 @@ class _Builder:
                         "add `when:` with a bound, or remove it",
                     )
             if not action.after and not fed and not self._findings.failed:
-                files = next((name for name in action.reads if name in self._files), "")
-                bound = f"`when: {{{files}: {{time: 5 min}}}}`" if files else "`when:`"
-                why = "; that files come starts nothing" if files else ""
+                nouns = {name: self._outside.noun(name) for name in action.reads}
+                read, noun = next(((n, one) for n, one in nouns.items() if one), ("", None))
+                bound = f"`when: {{{read}: {{time: 5 min}}}}`" if read else "`when:`"
+                why = f"; that {noun.come} starts nothing" if noun else ""
                 self._findings.warning(
                     tree.at,
                     f"`{action.name}` has neither predecessors nor bounds, so nothing starts it"
@@ -342,7 +336,7 @@ class _Builder:
             for name in other.writes
         ]
         for bound in action.bounds:
-            if bound.container in self._files:
+            if self._outside.noun(bound.container) is not None:
                 continue
             watched = self._containers[bound.container].container
             if not any(overlap(watched, one) for one in written):

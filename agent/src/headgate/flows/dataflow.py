@@ -6,7 +6,14 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.engine import DataflowSpec, FilesSpec, OnChange, OnUndecodable, UserMetric
+from headgate.engine import (
+    DataflowSpec,
+    FilesSpec,
+    OnChange,
+    OnUndecodable,
+    TopicSpec,
+    UserMetric,
+)
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
 from headgate.flows.sections.modes import Mode, ScanSpec
@@ -82,11 +89,18 @@ class Dataflow(Struct, frozen=True):
     files: dict[str, FilesSpec] = {}
     """Directories that stages read or write, by name, their places as written. In ``spec`` they are
     containers without tables."""
+    topics: dict[str, TopicSpec] = {}
+    """Topics that stages read or write, by name; in ``spec`` they are the same."""
 
     @property
     def name(self) -> str:
         """The dataflow's name."""
         return self.spec.name
+
+    @property
+    def outside(self) -> frozenset[str]:
+        """The names of files and topics, which are no containers in tables."""
+        return frozenset(self.files) | frozenset(self.topics)
 
     @property
     def user_metrics(self) -> tuple[str, ...]:

@@ -46,14 +46,15 @@ def changes(old: Dataflow, new: Dataflow) -> tuple[Change, ...]:
     return (
         *_containers(old, new),
         *_files(old, new),
+        *_topics(old, new),
         *_actions(old, new),
         *_service(old, new),
     )
 
 
 def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
-    before = {each.id: each for each in old.spec.containers if each.id not in old.files}
-    after = {each.id: each for each in new.spec.containers if each.id not in new.files}
+    before = {each.id: each for each in old.spec.containers if each.id not in old.outside}
+    after = {each.id: each for each in new.spec.containers if each.id not in new.outside}
     for name, watched in after.items():
         part = f"container `{name}`"
         if name not in before:
@@ -82,6 +83,23 @@ def _files(old: Dataflow, new: Dataflow) -> Iterator[Change]:
             yield Change(ChangeKind.CHANGED, part, "from the next run of a stage")
     for name in (one for one in old.files if one not in new.files):
         yield Change(ChangeKind.REMOVED, f"files `{name}`", "what is there stays")
+
+
+def _topics(old: Dataflow, new: Dataflow) -> Iterator[Change]:
+    for name, topic in new.topics.items():
+        part, before = f"topic `{name}`", old.topics.get(name)
+        if before is None:
+            yield Change(ChangeKind.ADDED, part, "read, or written, from the next run of a stage")
+        elif before.topic != topic.topic:
+            words = (
+                f"{before.topic} → {topic.topic}; what is written goes on there, and a stage that "
+                "reads it asks by `on_change` what becomes of its state"
+            )
+            yield Change(ChangeKind.CHANGED, part, words)
+        elif before != topic:
+            yield Change(ChangeKind.CHANGED, part, "from the next run of a stage")
+    for name in (one for one in old.topics if one not in new.topics):
+        yield Change(ChangeKind.REMOVED, f"topic `{name}`", "what is there stays")
 
 
 def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:

@@ -26,6 +26,7 @@ from headgate.flows.sections.learned import LEARNED_TRIGGERS
 from headgate.flows.sections.modes import MODE_KEYS
 from headgate.flows.sections.places import CONTAINER
 from headgate.flows.sections.significance import SIGNIFICANCE
+from headgate.flows.sections.topics import TOPIC
 
 _PATHS = Either(
     "a directory or a list of directories",
@@ -60,6 +61,10 @@ DATAFLOW = RecordOf(
         "files": Key(
             MapOf(FILES, "files by name", NAME, "files"),
             "directories of files that stages read or write, named in `reads` and `writes`",
+        ),
+        "topics": Key(
+            MapOf(TOPIC, "topics by name", NAME, "topic"),
+            "topics of Kafka that stages read or write, named in `reads` and `writes`",
         ),
         "actions": Key(
             MapOf(ACTION, "actions by name", NAME, "action", at_least=1),

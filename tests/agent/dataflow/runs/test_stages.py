@@ -149,7 +149,8 @@ def test_files_are_found_from_where_the_dataflow_file_was() -> None:
     launch = Launch("first", "r", 1, Cut(), Cut(), Cause("x", "y"))
     request = stage_request(dataflow, definition, launch, (), "/agents/.stages")
     assert request is not None
-    places = {name: each.location for name, each in (request.sources | request.sinks).items()}
+    files = request.sources | request.sinks
+    places = {name: f.location for name, f in files.items() if isinstance(f, FilesSpec)}
     assert places == {
         "clicks": "/base/clicks",
         "totals": "s3://bucket/totals",

@@ -55,7 +55,7 @@ class Reporting:
             reads=tuple(
                 container_reads(watched.container, reads_of)
                 for watched in self._state.dataflow.spec.containers
-                if watched.id not in self._state.dataflow.files
+                if watched.id not in self._state.dataflow.outside
             ),
         )
 

@@ -107,11 +107,12 @@ def show_problems(file: str, problems: tuple[Problem, ...], lines: list[str]) ->
 def _in_order(dataflow: Dataflow) -> str:
     bounds = sum(len(action.bounds) for action in dataflow.spec.actions)
     files = f", files in {_counted(len(dataflow.files), 'place')}" if dataflow.files else ""
+    topics = f", {_counted(len(dataflow.topics), 'topic')}" if dataflow.topics else ""
+    containers = len(dataflow.spec.containers) - len(dataflow.outside)
     return (
         f"{dataflow.file}: dataflow {dataflow.name} is in order: "
         f"{_counted(len(dataflow.spec.actions), 'action')}, {_counted(bounds, 'bound')}, "
-        f"{_counted(len(dataflow.spec.containers) - len(dataflow.files), 'container')}"
-        f"{files}"
+        f"{_counted(containers, 'container')}{files}{topics}"
     )
 
 

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from headgate.engine import (
-    DEFAULT_LATE,
-    ActionRole,
-    ActionSpec,
-    Codec,
-    CodecName,
-    FileFormat,
-    FilesSpec,
-    WatchedContainer,
-)
-from headgate.events import Container, ContainerId
+from headgate.engine import DEFAULT_LATE, FileFormat, FilesSpec
 from headgate.flows.grammar import tree as yaml_tree
 from headgate.flows.grammar.kinds import Either, Key, MapOf, RecordOf, Single
-from headgate.flows.grammar.problems import Findings, Position
+from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import duration_seconds
-from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
+from headgate.flows.grammar.tree import Entry, Scalar, Tree
 from headgate.flows.grammar.values import DURATION_VALUE, text_value
 
 _SCHEMES: Final = ("file", "hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss")
@@ -107,48 +97,34 @@ def _location(written: Scalar, findings: Findings) -> str:
     return written.text.rstrip("/") or written.text
 
 
-def as_container(name: str) -> WatchedContainer:
-    """Return files as what bounds watch: a container without tables, of which no update comes."""
-    return WatchedContainer(Container(ContainerId(name), ()), Codec(CodecName.OPAQUE))
-
-
 class FilesChecker:
-    """Notes what is wrong with the files of a dataflow and with actions that name them.
+    """Notes what is wrong with the files of a dataflow.
 
     Args:
         files: by name.
         entries: what is written of them, by name.
-        trees: of the actions.
         findings: where errors go.
     """
 
     def __init__(
-        self,
-        files: Mapping[str, FilesSpec],
-        entries: Mapping[str, Entry],
-        trees: Mapping[str, yaml_tree.Mapping],
-        findings: Findings,
+        self, files: Mapping[str, FilesSpec], entries: Mapping[str, Entry], findings: Findings
     ) -> None:
         self._files = files
         self._entries = entries
-        self._trees = trees
         self._findings = findings
 
-    def check(self, actions: Mapping[str, ActionSpec]) -> None:
-        """Note what is wrong with what the actions do with files."""
-        readers = dict(self._users(actions, "reads"))
-        writers = dict(self._users(actions, "writes"))
-        for name, files in self._files.items():
-            self._check_use(name, files, readers.get(name, ()), writers.get(name, ()))
-        self._check_places({name for name in self._files if writers.get(name)})
-        for action in actions.values():
-            self._check_action(action)
+    def check(
+        self, readers: Mapping[str, tuple[str, ...]], writers: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """Note what is wrong with files that actions use.
 
-    def _users(
-        self, actions: Mapping[str, ActionSpec], key: str
-    ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        for name in self._files:
-            yield name, tuple(a.name for a in actions.values() if name in getattr(a, key))
+        Args:
+            readers: names of actions, by files.
+            writers: likewise.
+        """
+        for name, files in self._files.items():
+            self._check_use(name, files, readers[name], writers[name])
+        self._check_places({name for name in self._files if writers[name]})
 
     def _check_use(
         self, name: str, files: FilesSpec, readers: tuple[str, ...], writers: tuple[str, ...]
@@ -204,42 +180,3 @@ class FilesChecker:
                     f"`{name}` and `{other}` are one place, {files.location}",
                     "give what is written a directory of its own",
                 )
-
-    def _check_action(self, action: ActionSpec) -> None:
-        tree = self._trees[action.name]
-        for key in ("input", "reads", "writes"):
-            for at, name in self._named(tree.get(key)):
-                if action.role is ActionRole.INPUT:
-                    self._findings.error(
-                        at,
-                        f"`{name}` are files, and nothing says when some come",
-                        "leave the action out: a stage finds what has come whenever it runs",
-                    )
-                elif action.stage is None:
-                    self._findings.error(
-                        at,
-                        f"`{action.name}` is no stage, and only stages have files",
-                        "write `stage:`, or have the step itself open them",
-                    )
-        when = tree.get("when")
-        for bound in action.bounds:
-            if bound.container not in self._files or not isinstance(when, yaml_tree.Mapping):
-                continue
-            at = when.entries[bound.name].key.at
-            if bound.sequence is not None or bound.value is not None or bound.block:
-                self._findings.error(
-                    at,
-                    f"bound `{bound.name}` is on files, whose arrival nothing counts",
-                    "bound their `time` only: how long ago the stage last looked",
-                )
-            elif bound.container in action.writes:
-                self._findings.error(
-                    at,
-                    f"bound `{bound.name}` is on files that `{action.name}` writes itself",
-                    "bound what it reads",
-                )
-
-    def _named(self, tree: Tree | None) -> Iterator[tuple[Position, str]]:
-        for one in tree.values if isinstance(tree, Items) else (tree,):
-            if isinstance(one, Scalar) and one.text in self._files:
-                yield one.at, one.text

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from headgate.agent.state.sealed import Definition
-from headgate.engine import FilesSpec, Launch, OnChange, WatchedContainer
+from headgate.engine import FilesSpec, Launch, OnChange, TopicSpec, WatchedContainer
 from headgate.flows import Dataflow, SessionLauncher, session_roots
 from headgate.spark import StageRequest, StartSession
 
@@ -56,7 +56,10 @@ def stage_request(
     stage = None if action is None else action.stage
     if action is None or stage is None:
         return None
-    files = files_of(dataflow, definition)
+    known: dict[str, FilesSpec | TopicSpec] = {
+        **files_of(dataflow, definition),
+        **dataflow.topics,
+    }
     taken = {flow: part.read for flow, part in launch.taken.items()}
     return StageRequest(
         stage_location(dataflow, definition, stages),
@@ -65,8 +68,8 @@ def stage_request(
         tuple(sorted(needed)),
         dataflow.on_change.get(launch.action, OnChange.REFUSE),
         launch.purpose,
-        {name: files[name] for name in action.reads if name in files},
-        {name: files[name] for name in action.writes if name in files},
+        {name: known[name] for name in action.reads if name in known},
+        {name: known[name] for name in action.writes if name in known},
     )
 
 
@@ -80,7 +83,7 @@ def files_of(dataflow: Dataflow, definition: Definition) -> dict[str, FilesSpec]
 
 def step_containers(dataflow: Dataflow) -> tuple[WatchedContainer, ...]:
     """Return the containers that steps may ask for: those that are in tables."""
-    return tuple(one for one in dataflow.spec.containers if one.id not in dataflow.files)
+    return tuple(one for one in dataflow.spec.containers if one.id not in dataflow.outside)
 
 
 def stage_location(dataflow: Dataflow, definition: Definition, stages: str) -> str:
