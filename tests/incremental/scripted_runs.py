@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from headgate.engine import FilesSpec, OnChange, RunPurpose
+from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
 from headgate.events import Cut
 from headgate.incremental import Stage
-from headgate.spark import Increment, Run, StageRequest, decode_result
+from headgate.spark import Increment, KafkaAddress, Run, StageRequest, decode_result
 
 
 class ScriptedRun:
@@ -35,6 +35,7 @@ class ScriptedRun:
         self.parameters: dict[str, Any] = {}
         self.written: dict[str, list[dict[str, Any]]] = {}
         self.result = ""
+        self.kafka = KafkaAddress("127.0.0.1:1")
         self.following: list[Callable[[], object]] = []
 
     def increment(
@@ -83,8 +84,8 @@ class ScriptedFlow:
         needed: Sequence[str] = (),
         on_change: OnChange = OnChange.REFUSE,
         purpose: RunPurpose = RunPurpose.ADVANCE,
-        sources: Mapping[str, FilesSpec] | None = None,
-        sinks: Mapping[str, FilesSpec] | None = None,
+        sources: Mapping[str, FilesSpec | TopicSpec] | None = None,
+        sinks: Mapping[str, FilesSpec | TopicSpec] | None = None,
     ) -> StageRequest:
         return StageRequest(
             str(self.path),

@@ -14,8 +14,8 @@ from headgate.agent.launchers.job_runner import JobRunner
 from headgate.client import Columns, ConnectionFailed
 from headgate.engine import FilesSpec
 from headgate.flows import CommandLauncher, ConnectLauncher
-from headgate.incremental import StateError
-from headgate.spark import Committed, Ending, RunLedger, StageRequest
+from headgate.incremental import StateError, UnsentIncrement
+from headgate.spark import Committed, Ending, KafkaAddress, RunLedger, StageRequest
 
 
 class Rows:
@@ -148,7 +148,9 @@ def test_a_job_that_fails_or_whose_result_is_none_commits_nothing(
     assert not isinstance(state, Committed)
 
 
-@pytest.mark.parametrize("trouble", [None, OSError("a full disk"), StateError("no manifest")])
+@pytest.mark.parametrize(
+    "trouble", [None, OSError("a full disk"), StateError("no manifest"), UnsentIncrement("x")]
+)
 def test_a_job_publishes_what_a_stage_has_written_once_it_is_committed(
     make_job: Any, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None
 ) -> None:
@@ -157,10 +159,10 @@ def test_a_job_publishes_what_a_stage_has_written_once_it_is_committed(
     rows.named = {b"run:result-7": b"manifest-2"}
     published: list[Any] = []
 
-    def publish(stage: StageRequest, result: str) -> None:
+    def publish(stage: StageRequest, result: str, kafka: KafkaAddress) -> None:
         assert rows.value is not None
         assert b"committed" in rows.value
-        published.append((stage, result))
+        published.append((stage, result, kafka.bootstrap))
         if trouble is not None:
             raise trouble
 
@@ -170,7 +172,7 @@ def test_a_job_publishes_what_a_stage_has_written_once_it_is_committed(
     job = replace(job, request=replace(job.request, stage=stage))
     JobRunner(files, job, lambda: Ended(files, "")).run()
 
-    assert published == [(stage, "manifest-2")]
+    assert published == [(stage, "manifest-2", job.request.kafka)]
     ended = files.ended()
     assert ended is not None
     assert (ended.ending, ended.result) == (Ending.COMMITTED, "manifest-2")

@@ -7,16 +7,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from answering import Agent
+from msgspec.structs import replace
 from scripted_runs import ScriptedFlow
 from typer.testing import CliRunner
 
 from headgate.cli.stage.commands import app
 from headgate.engine import FileFormat, FilesSpec
-from headgate.incremental import InputFlow, Stage, StateFlow
+from headgate.incremental import InputFlow, Stage, StateFlow, TopicCursor
+from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.manifest import Sending, read_manifest, write_manifest
 from headgate.spark import decode_result
 
 READ = pa.schema({"key": pa.string(), "n": pa.int64()})
@@ -129,6 +133,28 @@ def test_files_that_were_read_and_those_that_are_published_are_shown(
     assert "1 known by name, 0 there are older" in told
     assert "files of `sums`: 1 rows, " in told
     assert f"as increment 4 in {out}" in told
+
+
+def test_topics_that_were_read_and_those_that_are_written_are_shown(
+    agent: Agent, flow: ScriptedFlow
+) -> None:
+    store = FileStore.at(flow.path)
+    result = decode_result(flow.results["count"])
+    assert result is not None
+    manifest = read_manifest(store, result.manifest)
+    files = manifest.outputs["sums"]
+    cursor = TopicCursor("shop.pages", "id", {1: 7, 0: 12})
+    group = "headgate/flow/count/sums"
+    sending = Sending("shop.sums", group, 4, "flow/count", "sums", key="", whole=False, files=files)
+    changed = replace(
+        manifest, sendings=(sending,), cursors={"pages": msgspec.msgpack.encode(cursor)}
+    )
+    name = f"{result.manifest.removesuffix('.manifest')}2.manifest"
+    write_manifest(store, name, changed)
+    agent.answers = [status(flow, manifest=name)]
+    told = run_there(agent, "show", "flow")
+    assert "in `pages`: read up to topic shop.pages, partitions to offsets: 0 to 12, 1 to 7" in told
+    assert "messages of `sums`: 3 as increment 4 to topic shop.sums; group headgate/flow" in told
 
 
 def test_a_state_that_is_elsewhere_is_not_taken_for_none(agent: Agent, flow: ScriptedFlow) -> None:

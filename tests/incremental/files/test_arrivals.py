@@ -194,7 +194,7 @@ def test_a_container_that_becomes_files_asks_too(directory: Directory) -> None:
 
 def test_an_input_flow_that_is_nowhere_is_said(directory: Directory) -> None:
     run = directory.flow.attempt("pass", directory.flow.request())
-    with pytest.raises(StageError, match="nor files that it reads"):
+    with pytest.raises(StageError, match="nor files or a topic that it reads"):
         passing()(cast(Run, run))
 
 

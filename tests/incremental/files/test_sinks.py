@@ -130,8 +130,8 @@ def test_who_commits_for_others_publishes_by_the_result_alone(copies: Copies) ->
     copies.flow.commit(run)
     assert run.stage is not None
 
-    publish_committed(run.stage, run.result)
-    publish_committed(run.stage, run.result)
+    publish_committed(run.stage, run.result, run.kafka)
+    publish_committed(run.stage, run.result, run.kafka)
     assert copies.read() == [1]
 
 

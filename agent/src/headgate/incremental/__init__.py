@@ -38,6 +38,9 @@ from headgate.incremental.state.errors import (
 from headgate.incremental.state.keys import Key
 from headgate.incremental.state.rows import Match
 from headgate.incremental.stored import DamagedFile, NoState, StoredState, stage_name
+from headgate.incremental.topics.cursors import LostMessages, TopicCursor, topic_cursor
+from headgate.incremental.topics.decoding import UnusableMessage
+from headgate.incremental.topics.sending import UnsentIncrement
 
 __all__ = [
     "GROUP",
@@ -55,6 +58,7 @@ __all__ = [
     "InputFlow",
     "Key",
     "Keys",
+    "LostMessages",
     "Maintained",
     "Match",
     "NewerState",
@@ -69,9 +73,12 @@ __all__ = [
     "StoredState",
     "TaskFailed",
     "Tiers",
+    "TopicCursor",
     "TranslationFailed",
+    "UnsentIncrement",
     "UnusableFile",
     "UnusableKey",
+    "UnusableMessage",
     "Upkeep",
     "files_cursor",
     "library",
@@ -79,5 +86,6 @@ __all__ = [
     "maintain_stage",
     "publish_committed",
     "stage_name",
+    "topic_cursor",
     "upkeep_due",
 ]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
+from headgate.engine import FilesSpec, TopicSpec
 from headgate.incremental.arrivals import Arrivals, files_cursor
 from headgate.incremental.epochs.cluster import frame_of
 from headgate.incremental.sources import read_files
@@ -24,6 +25,9 @@ from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.errors import ChangedStage
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import Manifest, read_manifest
+from headgate.incremental.topics.cursors import check_gaps, topic_cursor, unread_of
+from headgate.incremental.topics.kafka import TopicSource
+from headgate.incremental.topics.reading import read_unread
 from headgate.spark import (
     FramePart,
     Increment,
@@ -63,16 +67,20 @@ class FlowReader:
         run: the attempt.
         request: which increments it reads.
         store: where they are.
+        topics: where topics are read.
 
     Attributes:
         cursors: how far the flows are read, of those that were asked for so far.
     """
 
-    def __init__(self, stage: str, run: Run, request: StageRequest, store: FileStore) -> None:
+    def __init__(
+        self, stage: str, run: Run, request: StageRequest, store: FileStore, topics: TopicSource
+    ) -> None:
         self._stage = stage
         self._run = run
         self._request = request
         self._store = store
+        self._topics = topics
         self._found: dict[str, list[_Made]] = {}
         self.cursors: dict[str, bytes] = {}
 
@@ -97,21 +105,39 @@ class FlowReader:
         if flow in self._request.increments:
             return _MADE
         if flow in self._request.sources:
-            return _files(self._request.sources[flow].location)
+            spec = self._request.sources[flow]
+            return _files(spec.location) if isinstance(spec, FilesSpec) else _topic(spec.topic)
         return _CONTAINER
 
     def arrived(self, flow: str, cursor: bytes | None) -> Increment:
-        """Return the rows of files that have come.
+        """Return the rows of files, or of a topic, that have come.
 
         Args:
-            flow: that is in files.
-            cursor: how far the directory was read before; None to read all of it.
+            flow: that is in files or a topic.
+            cursor: how far that was read before; None to read all of it.
 
         Raises:
             UnusableFile: a file is not what it should be, or not what it was, or came too late.
-            StageError: a stage publishes there.
+            UnusableMessage: a message is not what it should be.
+            LostMessages: messages are gone that were not read.
+            RecordsUnavailable: Kafka does not answer.
+            StageError: a stage publishes there, or there is no such topic.
         """
         spec = self._request.sources[flow]
+        if isinstance(spec, TopicSpec):
+            return self._messages(flow, spec, cursor)
+        return self._files(flow, spec, cursor)
+
+    def _messages(self, flow: str, spec: TopicSpec, cursor: bytes | None) -> Increment:
+        before = None if cursor is None else topic_cursor(cursor)
+        unread = unread_of(before, self._topics.extent(spec.topic))
+        if lost := check_gaps(flow, spec, unread.gaps):
+            print(lost)
+        self.cursors[flow] = msgspec.msgpack.encode(unread.after)
+        rows = read_unread(self._run, self._topics, spec, unread)
+        return Increment(rows, whole=before is None)
+
+    def _files(self, flow: str, spec: FilesSpec, cursor: bytes | None) -> Increment:
         store = FileStore.at(spec.location)
         before = None if cursor is None else files_cursor(cursor)
         files, after = Arrivals(flow, spec, store).since(before, time.time_ns())
@@ -206,10 +232,16 @@ def _files(location: str) -> str:
     return f"the files in {location}"
 
 
+def _topic(name: str) -> str:
+    return f"the topic {name}"
+
+
 def _place(cursor: bytes) -> str:
     """Return in words where a flow came from when its cursor was written."""
     if _flow_cursor(cursor) is not None:
         return _MADE
+    if (topic := topic_cursor(cursor)) is not None:
+        return _topic(topic.topic)
     files = files_cursor(cursor)
     return _CONTAINER if files is None else _files(files.location)
 
@@ -245,8 +277,9 @@ def check_flows(stage: StageSpec, run: Run, request: StageRequest) -> None:
             known = ", ".join(sorted(run.containers)) or "none"
             message = (
                 f"input flow `{flow}` of stage `{stage.name}` is neither in `in` of action "
-                f"`{run.action}`, nor files that it reads, nor a container of its dataflow, which "
-                f"are: {known}; say in `in` which stage makes it, or name it as the container"
+                f"`{run.action}`, nor files or a topic that it reads, nor a container of its "
+                f"dataflow, which are: {known}; say in `in` which stage makes it, or name it as "
+                "the container"
             )
             raise StageError(message)
     for key, said, flows in (

@@ -115,7 +115,7 @@ def collect(
             manifest = read_manifest(store, name)
             # Of a state that nobody goes on with, only what others may still read.
             outputs = {flow: manifest.outputs.get(flow, ()) for flow in flows}
-            kept[name] = replace(manifest, buckets=(), outputs=outputs)
+            kept[name] = replace(manifest, buckets=(), outputs=outputs, sendings=())
     living = (writer.run_prefix, upkeep_prefix(writer.stage, previous))
     for name in unneeded(there, kept, living):
         store.remove(name)

@@ -9,7 +9,7 @@ their order and without a gap but for the newest, which may come late.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 
 from headgate.incremental.state.errors import DamagedState, NewerState, StateError
 from headgate.incremental.state.files import FileStore
-from headgate.incremental.state.manifest import Publication, read_manifest
-from headgate.spark import StageRequest, decode_result
+from headgate.incremental.state.manifest import Manifest, Publication, read_manifest
+from headgate.incremental.topics.kafka import KafkaTopics
+from headgate.incremental.topics.sending import TopicSinks, send
+from headgate.spark import KafkaAddress, StageRequest, decode_result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,37 +50,48 @@ def increment_name(number: int, holder: str) -> str:
 
 
 def publish(
-    publications: Mapping[str, Publication], stores: Callable[[str], FileStore] = FileStore.at
+    manifest: Manifest,
+    store: FileStore,
+    sinks: TopicSinks,
+    stores: Callable[[str], FileStore] = FileStore.at,
 ) -> None:
     """Make increments visible whose run is committed; those that are stay as they are.
 
     Args:
-        publications: by location, as the manifest says that was committed.
-        stores: returns what opens files at a location.
+        manifest: that was committed.
+        store: where the stage's files are.
+        sinks: where topics are written.
+        stores: returns what opens files at another location.
 
     Raises:
         OSError: an entry could not be written.
+        UnsentIncrement: Kafka does not take what goes to a topic.
+        DamagedState: a file with what goes to a topic is not what it was.
     """
-    for location, publication in publications.items():
+    for location, publication in manifest.publications.items():
         entry = f"{ENTRIES}/{publication.name}.json"
         stores(location).place_bytes(entry, msgspec.json.encode(publication))
+    for sending in manifest.sendings:
+        send(sending, store, sinks)
 
 
-def publish_committed(request: StageRequest, result: str) -> None:
-    """Make visible what a committed run of a stage has written to files.
+def publish_committed(request: StageRequest, result: str, kafka: KafkaAddress) -> None:
+    """Make visible what a committed run of a stage has written to files, or has for topics.
 
     Args:
         request: of the attempt that was committed.
         result: what the commit names.
+        kafka: where topics are.
 
     Raises:
-        StateError: the manifest cannot be read.
+        StateError: the manifest, or a file with what goes to a topic, cannot be read.
         OSError: an entry could not be written.
+        UnsentIncrement: Kafka does not take what goes to a topic.
     """
     named = decode_result(result)
     if request.sinks and named is not None:
         store = FileStore.at(request.location)
-        publish(read_manifest(store, named.manifest).publications)
+        publish(read_manifest(store, named.manifest), store, KafkaTopics(kafka))
 
 
 def entry_names(store: FileStore) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
-from headgate.engine import OnChange, RunPurpose
+from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
 from headgate.events import Cut
 from headgate.incremental.epochs.bucket import stored_schema
 from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
@@ -35,13 +35,16 @@ from headgate.incremental.state.manifest import (
     BucketState,
     Manifest,
     Publication,
+    Sending,
     read_manifest,
     write_manifest,
 )
 from headgate.incremental.state.names import Writer, folder
 from headgate.incremental.state.rows import Match, stored_as_state
 from headgate.incremental.stored import stage_name
-from headgate.spark import Increment, Run, StageRequest, StageResult
+from headgate.incremental.topics.kafka import KafkaTopics, Topics
+from headgate.incremental.topics.sending import TopicSink
+from headgate.spark import Increment, KafkaAddress, Run, StageRequest, StageResult
 
 MODE: Final = "mode"
 """The parameter that says how the stage comes by its state; ``direct`` where it is not given."""
@@ -87,6 +90,7 @@ class StageRun:
         request: what the action says of its flows.
         store: where the stages of the dataflow keep their files.
         stores: returns what opens files at another location.
+        topics: returns what reads and writes topics of a Kafka.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class StageRun:
         request: StageRequest,
         store: FileStore,
         stores: Callable[[str], FileStore] = FileStore.at,
+        topics: Callable[[KafkaAddress], Topics] = KafkaTopics,
     ) -> None:
         # Two actions may be of one stage, and their files be in one place.
         self._stage = replace(stage, name=stage_name(run.dataflow, run.action))
@@ -103,14 +108,30 @@ class StageRun:
         self._request = request
         self._store = store
         self._stores = stores
+        self._topics = topics(run.kafka)
         self._mode = self._mode_of(run.parameters.get(MODE, Mode.DIRECT))
         self._writer = Writer(self._stage.name, run.id, run.attempt, uuid4().hex)
-        self._flows = FlowReader(self._stage.name, run, request, store)
+        self._flows = FlowReader(self._stage.name, run, request, store, self._topics)
         check_flows(self._stage, run, request)
         self._sinks = tuple(
             FlowSink(self._writer, run.token, flow, spec, stores(spec.location))
             for flow, spec in request.sinks.items()
+            if isinstance(spec, FilesSpec)
         )
+        self._topic_sinks = tuple(
+            TopicSink(
+                self._stage.name,
+                run.token,
+                flow,
+                spec,
+                self._stage.outputs[flow],
+                run.kafka.owner,
+            )
+            for flow, spec in request.sinks.items()
+            if isinstance(spec, TopicSpec)
+        )
+        for sink in self._topic_sinks:
+            sink.check_key()
 
     def carry_out(self) -> None:
         """See ``run_stage``."""
@@ -128,6 +149,8 @@ class StageRun:
         known = None if self._mode is Mode.LANDMARK else before
         for sink in self._sinks if known is None else ():
             sink.check_place()
+        for topic in self._topic_sinks if known is None else ():
+            topic.check_place(self._topics)
         increments = {name: self._increment(name, known) for name in self._stage.inputs}
         buckets = self._buckets() if known is None else known.buckets
         try:
@@ -147,7 +170,12 @@ class StageRun:
             publication = self._published(sink, epoch, whole=whole)
             if publication is not None:
                 publications[sink.spec.location] = publication
-        manifest = self._manifest(epoch_number, epoch, publications)
+        sendings = [
+            sink.sending(self._store, self._refs(epoch, sink.flow), self._topics, whole=whole)
+            for sink in self._topic_sinks
+        ]
+        sent = tuple(sending for sending in sendings if sending is not None)
+        manifest = self._manifest(epoch_number, epoch, publications, sent)
         name = self._writer.manifest_name()
         write_manifest(self._store, name, manifest)
         if before is not None and collected:
@@ -162,7 +190,9 @@ class StageRun:
         }
         due = self._mode is Mode.DIRECT and bool(upkeep_due(epoch.buckets))
         self._run.commit_as(StageResult(name, rows, due).encoded())
-        self._run.when_committed(partial(publish, publications, self._stores))
+        self._run.when_committed(
+            partial(publish, manifest, self._store, self._topics, self._stores)
+        )
 
     def _mode_of(self, named: object) -> Mode:
         try:
@@ -190,7 +220,7 @@ class StageRun:
             return None
         manifest = read_manifest(self._store, self._previous)
         # Whoever committed it may have been gone before it could: then nobody else does it.
-        publish(manifest.publications, self._stores)
+        publish(manifest, self._store, self._topics, self._stores)
         change = self._change(manifest)
         if not change:
             return manifest
@@ -328,7 +358,11 @@ class StageRun:
         return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
 
     def _manifest(
-        self, number: int, epoch: EpochOutcome, publications: Mapping[str, Publication]
+        self,
+        number: int,
+        epoch: EpochOutcome,
+        publications: Mapping[str, Publication],
+        sendings: tuple[Sending, ...],
     ) -> Manifest:
         cut = msgspec.msgpack.encode(self._run.cut)
         return Manifest(
@@ -342,4 +376,5 @@ class StageRun:
             dict(epoch.outputs),
             {flow: self._flows.cursors.get(flow, cut) for flow in self._stage.inputs},
             dict(publications),
+            sendings,
         )

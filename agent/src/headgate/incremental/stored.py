@@ -219,9 +219,9 @@ class StoredState:
         for bucket in self.manifest.buckets:
             for ref in bucket.files:
                 yield from self._checked(ref, sorted_rows=True)
-        for refs in self.manifest.outputs.values():
-            for ref in refs:
-                yield from self._checked(ref, sorted_rows=False)
+        outputs = (*self.manifest.outputs.values(), *(s.files for s in self.manifest.sendings))
+        for ref in {ref.name: ref for refs in outputs for ref in refs}.values():
+            yield from self._checked(ref, sorted_rows=False)
 
     @property
     def files(self) -> int:

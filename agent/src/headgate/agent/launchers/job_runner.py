@@ -102,15 +102,16 @@ class JobRunner:
         return msgspec.structs.replace(self._end(Ending.COMMITTED), result=result)
 
     def _publish(self, result: str) -> None:
-        """Have what a stage has written to files be seen; its next run does it where this fails."""
+        """Have what a stage puts out be seen by others; its next run does it where this fails."""
         stage = self._job.request.stage
         if stage is None or not stage.sinks:
             return
-        from headgate.incremental import StateError, publish_committed  # most jobs are none of it
+        # Most jobs are none of it.
+        from headgate.incremental import StateError, UnsentIncrement, publish_committed
 
         try:
-            publish_committed(stage, result)
-        except (StateError, OSError):
+            publish_committed(stage, result, self._job.request.kafka_address)
+        except (StateError, OSError, UnsentIncrement):
             with self._files.log.open("a", encoding="utf-8") as log:
                 print("The run is committed, and not published yet:", file=log)
                 traceback.print_exc(file=log)

@@ -14,7 +14,13 @@ from headgate.cli.flow.views import Line, Row, table
 from headgate.cli.stage.finding import FoundState
 from headgate.engine import seconds_words
 from headgate.events import Cut
-from headgate.incremental import FilesCursor, StoredState, files_cursor
+from headgate.incremental import (
+    FilesCursor,
+    StoredState,
+    TopicCursor,
+    files_cursor,
+    topic_cursor,
+)
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
@@ -63,6 +69,15 @@ def state_document(stored: StoredState) -> dict[str, Any]:
             }
             for location, each in manifest.publications.items()
         },
+        "sent": {
+            each.flow: {
+                "topic": each.topic,
+                "group": each.identity,
+                "increment": each.increment,
+                "rows": each.rows,
+            }
+            for each in manifest.sendings
+        },
     }
 
 
@@ -76,6 +91,9 @@ def cursor_words(cursor: bytes) -> str:
     files = files_cursor(cursor)
     if files is not None:
         return _files_words(files)
+    topic = topic_cursor(cursor)
+    if topic is not None:
+        return _topic_words(topic)
     said = msgspec.msgpack.decode(cursor)
     if isinstance(said, dict) and "last" in said:
         return f"increment {said['last']}" if said["last"] else "nothing yet"
@@ -95,6 +113,11 @@ def _files_words(cursor: FilesCursor) -> str:
         f"the file of {newest} in {cursor.location}; {len(cursor.read)} known by name, "
         f"{cursor.older} there are older"
     )
+
+
+def _topic_words(cursor: TopicCursor) -> str:
+    offsets = ", ".join(f"{number} to {at}" for number, at in sorted(cursor.offsets.items()))
+    return f"topic {cursor.topic}, partitions to offsets: {offsets}"
 
 
 def stage_lines(found: FoundState, name: str, width: int | None) -> Iterator[Line]:
@@ -124,6 +147,11 @@ def stage_lines(found: FoundState, name: str, width: int | None) -> Iterator[Lin
         yield Line(
             f"  files of `{flow}`: {files['rows']} rows, {size_words(files['bytes'])} as increment "
             f"{files['increment']} in {files['location']}"
+        )
+    for flow, sent in told["sent"].items():
+        yield Line(
+            f"  messages of `{flow}`: {sent['rows']} as increment {sent['increment']} to topic "
+            f"{sent['topic']}; group {sent['group']} has how far they were sent"
         )
     for flow, words in told["read"].items():
         yield Line(f"  in `{flow}`: read up to {words}")

@@ -60,6 +60,29 @@ class Publication(Struct, frozen=True):
     version: int = 1
 
 
+class Sending(Struct, frozen=True):
+    """An increment of a flow that is sent to a topic."""
+
+    topic: str
+    identity: str
+    """Of the transactions that send it, and of the group that has account of what was sent."""
+    increment: int
+    """Its number: larger than that of any before it; numbers are left out."""
+    stage: str
+    flow: str
+    key: str
+    """The column that is the messages' key; none where empty."""
+    whole: bool
+    """Whether it is all that there is: what was sent before it does not count any more."""
+    files: tuple[FileRef, ...]
+    """Of the stage, with the rows in their order."""
+
+    @property
+    def rows(self) -> int:
+        """How many they are."""
+        return sum(ref.rows for ref in self.files)
+
+
 class Manifest(Struct, frozen=True):
     """The state of a stage after an epoch, what the epoch put out, and what it has read."""
 
@@ -80,11 +103,14 @@ class Manifest(Struct, frozen=True):
     """How far each source was read, in the source's own words."""
     publications: dict[str, Publication] = {}
     """By location, what becomes visible there once the manifest is committed."""
+    sendings: tuple[Sending, ...] = ()
+    """What is sent to topics once the manifest is committed, if it was not by then."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all files that it needs, without its own."""
-        outputs = [ref.name for refs in self.outputs.values() for ref in refs]
+        put_out = (*self.outputs.values(), *(each.files for each in self.sendings))
+        outputs = [ref.name for refs in put_out for ref in refs]
         return frozenset(outputs).union(ref.name for bucket in self.buckets for ref in bucket.files)
 
 
