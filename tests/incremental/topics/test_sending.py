@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from mortal_files import Killed
 from scripted_runs import ScriptedRun
-from scripted_topics import OUT, Orders, Sent, passing, values
+from scripted_topics import OUT, Orders, ScriptedSession, Sent, passing, values
 
 from headgate.engine import RunPurpose, TopicSpec
 from headgate.incremental import StageError, UnsentIncrement
@@ -177,6 +177,25 @@ def test_a_sender_that_was_taken_over_in_between_is_fenced_off(
     with pytest.raises(UnsentIncrement):
         send(each, store, sums.kafka)
     assert numbers(sums) == [1, 2, 3]
+
+
+def test_what_another_has_sent_before_the_take_over_is_not_sent_again(sums: Orders) -> None:
+    sums.put(0, 1)
+    run = sums.attempt()
+    sums.flow.commit(run)
+    [each] = manifest_of(sums, run).sendings
+    store = FileStore.at(sums.flow.path)
+    session = sums.kafka.session
+
+    def late(identity: str, topic: str) -> ScriptedSession:
+        patch.undo()
+        send(each, store, sums.kafka)
+        return session(identity, topic)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums.kafka, "session", late)
+        send(each, store, sums.kafka)
+    assert numbers(sums) == [1]
 
 
 def test_what_cannot_be_sent_fails_the_next_run_and_not_the_one_that_is_committed(
