@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from headgate.incremental.stages.errors import StageError
 from headgate.incremental.topics import kafka
 from headgate.incremental.topics.cursors import Extent, TopicExtent
 from headgate.incremental.topics.kafka import KafkaTopics
@@ -42,11 +43,18 @@ class Admin:
 
 
 def test_another_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    passing = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
-    monkeypatch.setattr(kafka, "AdminClient", Admin(*passing))
+    codes = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.NOT_LEADER_FOR_PARTITION)
+    monkeypatch.setattr(kafka, "AdminClient", Admin(*codes))
     monkeypatch.setattr(kafka, "_PAUSE", 0)
     expected = TopicExtent("t", "x", {0: Extent(7, 7), 1: Extent(7, 7)})
     assert KafkaTopics(KafkaAddress("k")).extent("t") == expected
+
+
+def test_a_topic_that_stays_unknown_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "AdminClient", Admin(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 3))
+    monkeypatch.setattr(kafka, "_PASSING", {})
+    with pytest.raises(StageError, match="there is no topic t at k: create it"):
+        KafkaTopics(KafkaAddress("k")).extent("t")
 
 
 def test_a_kafka_that_refuses_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

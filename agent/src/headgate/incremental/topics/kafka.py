@@ -23,14 +23,16 @@ from headgate.incremental.topics.sending import SentPosition, TopicSinks
 from headgate.incremental.topics.transactions import KafkaSession, sent_position
 from headgate.spark import KafkaAddress, OffsetRange, RangeReader, RecordsUnavailable
 
-_PASSING: Final = (
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-)
-"""Errors while a partition gets another leader, or its first."""
+_PASSING: Final = {
+    KafkaError.LEADER_NOT_AVAILABLE: PATIENCE,
+    KafkaError.NOT_LEADER_FOR_PARTITION: PATIENCE,
+    KafkaError.OFFSET_NOT_AVAILABLE: PATIENCE,
+    KafkaError.FENCED_LEADER_EPOCH: PATIENCE,
+    KafkaError.UNKNOWN_LEADER_EPOCH: PATIENCE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: 5.0,
+}
+"""Errors while a partition gets another leader, or not every broker knows of a new topic yet, with
+the seconds for which they are waited out."""
 _PAUSE: Final = 0.1  # seconds between two tries
 _LARGEST: Final = 1_000_000
 """Bytes of a message, where no property says it: librdkafka's default."""
@@ -85,12 +87,12 @@ class KafkaTopics:
             StageError: there is no such topic.
         """
         admin = AdminClient(client_properties(self._address), logger=silent())
-        deadline = time.monotonic() + PATIENCE
+        begun = time.monotonic()
         while True:
             try:
                 return _extent(admin, topic)
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                if time.monotonic() - begun > _PASSING.get(error.args[0].code(), 0.0):
                     raise self._refused(topic, error) from error
             time.sleep(_PAUSE)
 
