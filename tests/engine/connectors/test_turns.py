@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headgate.engine.connectors.connector import FlowView
 from headgate.engine.connectors.turns import (
     Hold,
     OutputFlow,
     Reader,
     Turn,
+    first_of_circle,
     hold_of,
     in_turn,
-    next_in_turn,
 )
 
 
@@ -18,8 +20,13 @@ def reader(name: str, unread: int, *, backlog: int = 10, needs_more: bool = Fals
     return Reader(name, FlowView(0 if unread else None, unread, unread), backlog, needs_more)
 
 
-def held_by(*names: str) -> Hold:
-    return Hold(names, "")
+def first(
+    stage: str, due: Mapping[str, Turn], held_by: Mapping[str, tuple[str, ...]]
+) -> str | None:
+    """Which stage goes on where one is held, by those that are due and who holds them."""
+    return first_of_circle(
+        stage, lambda name: held_by.get(name, ()) if name in due else None, due.__getitem__
+    )
 
 
 def test_those_that_ran_least_come_first_then_those_due_for_longest():
@@ -70,27 +77,31 @@ def test_a_full_backlog_holds_whatever_the_other_outputs_have():
     assert hold.words == "`slow` has 3 increments of `u` unread, and its backlog is 3"
 
 
-def test_the_first_that_is_not_held_runs():
-    due = {"a": Turn(0, 0), "b": Turn(1, 0), "c": Turn(2, 0)}
+def test_a_stage_waits_for_one_that_holds_it_and_can_run():
+    due = {"a": Turn(0, 0), "b": Turn(1, 0)}
 
-    assert next_in_turn(due, {"a": held_by("c")}) == "b"
-
-
-def test_nobody_runs_while_all_wait_for_one_that_is_not_due():
-    assert next_in_turn({"a": Turn(0, 0)}, {"a": held_by("slow")}) is None
+    assert first("a", due, {"a": ("b",)}) is None
 
 
-def test_two_that_hold_each_other_go_on_in_turn():
+def test_a_stage_waits_for_one_that_is_not_due():
+    assert first("a", {"a": Turn(0, 0)}, {"a": ("slow",)}) is None
+
+
+def test_of_two_that_hold_each_other_the_one_goes_on_whose_turn_it_is():
     due = {"a": Turn(3, 0), "b": Turn(2, 0)}
+    held_by = {"a": ("b",), "b": ("a",)}
 
-    assert next_in_turn(due, {"a": held_by("b"), "b": held_by("a")}) == "b"
+    assert [first(stage, due, held_by) for stage in due] == ["b", "b"]
+
+
+def test_of_equal_ones_in_a_circle_the_first_by_name_goes_on():
+    due = {"b": Turn(1, 5), "a": Turn(1, 5)}
+
+    assert first("b", due, {"a": ("b",), "b": ("a",)}) == "a"
 
 
 def test_a_circle_with_a_way_out_waits_for_it():
     due = {"a": Turn(0, 0), "b": Turn(1, 0)}
+    held_by = {"a": ("b",), "b": ("a", "slow")}
 
-    assert next_in_turn(due, {"a": held_by("b"), "b": held_by("a", "slow")}) is None
-
-
-def test_nobody_runs_where_nobody_is_due():
-    assert next_in_turn({}, {}) is None
+    assert [first(stage, due, held_by) for stage in due] == [None, None]

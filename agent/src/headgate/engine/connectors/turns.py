@@ -110,25 +110,6 @@ def in_turn(due: Mapping[str, Turn]) -> list[str]:
     return sorted(due, key=due.__getitem__)
 
 
-def next_in_turn(due: Mapping[str, Turn], holds: Mapping[str, Hold]) -> str | None:
-    """Return the due stage that runs next; None where all are held by somebody who can run.
-
-    Args:
-        due: the stages that could run.
-        holds: those of them that are held.
-    """
-
-    def holders(stage: str) -> Iterable[str] | None:
-        if stage not in due:
-            return None
-        return holds[stage].holders if stage in holds else ()
-
-    for stage in in_turn(due):
-        if stage not in holds or first_of_circle(stage, holders, due.__getitem__) == stage:
-            return stage
-    return None
-
-
 def _consumers(readers: Iterable[Reader]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reader.consumer for reader in readers))
 
