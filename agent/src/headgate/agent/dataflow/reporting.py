@@ -63,7 +63,7 @@ class Reporting:
         """Return how the dataflow stands."""
         state = self._state
         last = self._history.last()
-        flows = self._flows(now)
+        flows = self._flows()
         return FlowStatus(
             name=state.name,
             phase=state.phase,
@@ -97,24 +97,26 @@ class Reporting:
             wave_time=self._waves.times.get(self._waves.number),
         )
 
-    def _flows(self, now: float) -> dict[str, str]:
+    def _flows(self) -> dict[str, str]:
         """Return, by stage, what waits for it and who holds it, in words."""
-        if all(action.stage is None for action in self._state.dataflow.spec.actions):
-            return {}
         words: dict[str, str] = {}
-        for explained in self._state.engine.explain(now).actions:
+        engine = self._state.engine
+        for action in self._state.dataflow.spec.actions:
+            stage = engine.actions[action.name].stage
+            if stage is None:
+                continue
+            known = engine.stage_flows(action.name)
             parts = [
                 f"{flow.unread} of {flow.backlog} increments of `{flow.flow}` ({flow.source}) wait"
-                for flow in explained.flows
+                for flow in known.flows
                 if flow.unread
             ]
-            if explained.held_by:
-                holders = " and ".join(f"`{name}`" for name in explained.held_by)
+            if known.held_by:
+                holders = " and ".join(f"`{name}`" for name in known.held_by)
                 parts.append(f"held by {holders}")
-            stage = self._state.engine.actions[explained.action].stage
-            if stage is not None and stage.wanted is not RunPurpose.ADVANCE:
+            if stage.wanted is not RunPurpose.ADVANCE:
                 parts.append(f"asked for: {stage.wanted}")
-            words[explained.action] = "; ".join(parts)
+            words[action.name] = "; ".join(parts)
         return words
 
     def _not_needed(self, action: str) -> int:

@@ -17,7 +17,12 @@ from headgate.engine.checkpoint.snapshot import read_snapshot, restore, write_sn
 from headgate.engine.core.batch_intake import BatchIntake
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluator
-from headgate.engine.core.explain import Explanation, explain_dataflow
+from headgate.engine.core.explain import (
+    Explanation,
+    StageFlows,
+    explain_dataflow,
+    stage_flows,
+)
 from headgate.engine.core.intake import Intake
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
@@ -294,3 +299,7 @@ class Engine:
     def explain(self, now: float) -> Explanation:
         """Return, for each action, why it last ran and what is missing for it to run again."""
         return explain_dataflow(self.state, now)
+
+    def stage_flows(self, action: str) -> StageFlows:
+        """Return what waits for a stage and who holds it, without the rest of an explanation."""
+        return stage_flows(self.state, self.actions[action])

@@ -66,6 +66,16 @@ class FlowExplanation(Struct, frozen=True):
     backlog: int
 
 
+class StageFlows(Struct, frozen=True):
+    """What waits for a stage, and which have something unread of it, for which it is held.
+
+    Nothing of both for an action that is none.
+    """
+
+    flows: tuple[FlowExplanation, ...]
+    held_by: tuple[str, ...]
+
+
 class AdjusterExplanation(Struct, frozen=True):
     """Where the limits of a bound are in their intervals, and what both factors said last.
 
@@ -172,10 +182,9 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         sentences.append(_active_words(action, now))
     elif needed:
         sentences.append(f"The next run {needed}.")
-    flows = tuple(_flows(action))
-    if flows:
-        sentences.append(f"{_flow_words(flows)}.")
-    hold = state.hold(action)
+    stage = stage_flows(state, action)
+    if stage.flows:
+        sentences.append(f"{_flow_words(stage.flows)}.")
     return ActionExplanation(
         action=action.name,
         role=action.spec.role,
@@ -190,10 +199,16 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
         policy=action.policy.report(),
         requested=action.requested,
-        flows=flows,
-        held_by=() if hold is None else hold.holders,
+        flows=stage.flows,
+        held_by=stage.held_by,
         runnable_failure="" if action.stage is None else action.stage.failure,
     )
+
+
+def stage_flows(state: EngineState, action: Action) -> StageFlows:
+    """Return what waits for a stage and who holds it: nothing else of it is looked at."""
+    hold = state.hold(action)
+    return StageFlows(tuple(_flows(action)), () if hold is None else hold.holders)
 
 
 def _flows(action: Action) -> Iterable[FlowExplanation]:
