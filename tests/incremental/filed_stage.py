@@ -1,4 +1,4 @@
-"""A stage whose epochs are taken on files, without an agent."""
+"""A stage whose epochs are taken on files, without an agent: in the driver, or by Spark."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from reference import canonical
 
 from headgate.incremental import Stage
+from headgate.incremental.epochs.cluster import translate_by_spark
 from headgate.incremental.epochs.driver import translate_in_driver
 from headgate.incremental.epochs.epoch import finished
+from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.epochs.outcome import EpochOutcome
 from headgate.incremental.epochs.writing import reader_of
 from headgate.incremental.state.batches import BatchFile
@@ -68,3 +71,26 @@ class FiledStage:
                     own = {name: v for name, v in row.items() if not name.startswith("_")}
                     found.setdefault(key, []).append(own)
         return found
+
+
+class SparkStage(FiledStage):
+    """A stage whose epochs are Spark's."""
+
+    buckets: tuple[BucketState, ...]
+
+    def __init__(self, stage: Stage, folder: Path, spark: SparkSession, mode: Mode) -> None:
+        super().__init__(stage, folder, bits=1)
+        self.spark = spark
+        self.mode = mode
+
+    def epoch(self, increments: Any) -> dict[str, list[dict[str, Any]]]:
+        self.runs += 1
+        writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
+        frames = {flow: self.spark.createDataFrame(rows) for flow, rows in increments.items()}
+        outcomes = translate_by_spark(
+            self.spec, self.store, writer, self.buckets, frames, mode=self.mode
+        )
+        left = self.mode.left_of(self.buckets)
+        done = finished(self.spec, self.store, writer, left, outcomes)
+        self.buckets = done.buckets
+        return self.rows_of(done)

@@ -212,3 +212,50 @@ def splitting() -> Stage:
         outputs={"out": {"n": "int64", "from": "string"}},
         translate=_split,
     )
+
+
+def thinning(columns: pa.Schema, *, tables: bool = False) -> Stage:
+    """Units by their last column: a third of them dropped, a third twice, all in a flow beside."""
+    by = columns.names[-1]
+
+    def times(unit: Adu) -> int:
+        return (0, 1, 2)[unit[by] % 3]
+
+    def by_unit(key: Any, flows: Any) -> dict[str, list[Adu]]:
+        assert key is None
+        [unit] = flows["units"]
+        return {"some": [unit] * times(unit), "all": [unit]}
+
+    def by_tables(groups: Groups) -> dict[str, pa.Table]:
+        rows = groups.flows["units"]
+        assert len(rows) == groups.count > 0
+        at = [n for n, unit in enumerate(rows.to_pylist()) for _ in range(times(unit))]
+        return {"some": rows.take(pa.array(at, pa.int64())), "all": rows}
+
+    return Stage(
+        "thinning",
+        inputs={"units": InputFlow()},
+        outputs={"some": columns, "all": columns},
+        translate=None if tables else by_unit,
+        translate_tables=by_tables if tables else None,
+    )
+
+
+def halving(*, tables: bool = False) -> Stage:
+    """Of rows with an even n that and the half; the others are dropped."""
+
+    def by_unit(key: Any, flows: Any) -> dict[str, list[Adu]]:
+        [row] = flows["rows"]
+        return {"halves": [] if row["n"] % 2 else [{"n": row["n"], "half": row["n"] // 2}]}
+
+    def by_tables(groups: Groups) -> dict[str, pa.Table]:
+        found = [n for n in groups.flows["rows"].column("n").to_pylist() if n % 2 == 0]
+        return {"halves": pa.table({"n": found, "half": [n // 2 for n in found]})}
+
+    return Stage(
+        "halving",
+        inputs={"rows": InputFlow()},
+        outputs={"halves": {"n": "int64", "half": "int64"}},
+        translate=None if tables else by_unit,
+        translate_tables=by_tables if tables else None,
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from filed_stage import SparkStage
 from pyspark.sql import DataFrame, SparkSession
 from reference import ReferenceStage, bag
 from stages_of_tests import by_stream, counter, forwarding, history, limited, pages, splitting
@@ -19,13 +20,9 @@ from test_equals_the_paper import KEYED, FiledStage, tables
 from headgate.engine import FilesSpec
 from headgate.incremental import Outer, Stage
 from headgate.incremental.arrivals import Arrivals
-from headgate.incremental.epochs.cluster import translate_by_spark
-from headgate.incremental.epochs.epoch import finished
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.sources import read_files
 from headgate.incremental.state.files import FileStore
-from headgate.incremental.state.manifest import BucketState
-from headgate.incremental.state.names import Writer
 
 PAGES = pa.schema({"key": pa.string(), "url": pa.string(), "n": pa.int64()})
 TIMES = pa.schema({"key": pa.string(), "time": pa.int64(), "value": pa.int64()})
@@ -66,29 +63,6 @@ def _settings(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(name, "7")
     yield
     spark.conf.unset(name)
-
-
-class SparkStage(FiledStage):
-    """A stage whose epochs are Spark's."""
-
-    buckets: tuple[BucketState, ...]
-
-    def __init__(self, stage: Stage, folder: Path, spark: SparkSession, mode: Mode) -> None:
-        super().__init__(stage, folder, bits=1)
-        self.spark = spark
-        self.mode = mode
-
-    def epoch(self, increments: Any) -> dict[str, list[dict[str, Any]]]:
-        self.runs += 1
-        writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
-        frames = {flow: self.spark.createDataFrame(rows) for flow, rows in increments.items()}
-        outcomes = translate_by_spark(
-            self.spec, self.store, writer, self.buckets, frames, mode=self.mode
-        )
-        left = self.mode.left_of(self.buckets)
-        done = finished(self.spec, self.store, writer, left, outcomes)
-        self.buckets = done.buckets
-        return self.rows_of(done)
 
 
 def some(schema: pa.Schema, random: random.Random, rows: int) -> list[tuple[Any, ...]]:

@@ -13,13 +13,14 @@ from headgate.incremental.published import (
     PublishedIncrements,
     publish_committed,
 )
-from headgate.incremental.stage import Stage
+from headgate.incremental.stage import Fusible, Stage
 from headgate.incremental.stages.errors import StageError, TaskFailed, TranslationFailed
 from headgate.incremental.stages.specification import (
     GROUP,
     STATE,
     Adu,
     Computed,
+    Fused,
     Groups,
     InputFlow,
     Keys,
@@ -54,6 +55,8 @@ __all__ = [
     "DamagedState",
     "FilesCursor",
     "FlowStream",
+    "Fused",
+    "Fusible",
     "Groups",
     "InputFlow",
     "Key",

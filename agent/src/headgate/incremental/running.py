@@ -245,8 +245,8 @@ class StageRun:
             return "its state or its outputs have other columns"
         if unread := [flow for flow in self._stage.inputs if flow not in manifest.cursors]:
             return f"it did not read {', '.join(f'`{flow}`' for flow in unread)}"
-        if manifest.code != self._stage.version:
-            return f"its version was {manifest.code!r} and is {self._stage.version!r}"
+        if manifest.code != self._stage.code:
+            return f"its version was {manifest.code!r} and is {self._stage.code!r}"
         if moved := self._moved(manifest):
             return moved
         return ""
@@ -285,7 +285,7 @@ class StageRun:
         return Match.GROUP if self._stage.state is None else self._stage.state.match
 
     def _schemas(self) -> dict[str, bytes]:
-        schemas = dict(self._stage.outputs)
+        schemas = dict(self._stage.emitted)
         # With landmarks there is none, so that what is written of it cannot be gone on from.
         if self._stage.state is not None and self._mode is not Mode.LANDMARK:
             schemas[STATE] = stored_schema(self._stage)
@@ -342,7 +342,7 @@ class StageRun:
         refs = self._refs(epoch, sink.flow)
         files = (BatchFile(self._store, ref, self._stage.name) for ref in refs)
         batches = (batch for file in files for batch in file.batches())
-        return sink.write(batches, self._stage.outputs[sink.flow], whole=whole)
+        return sink.write(batches, self._stage.emitted[sink.flow], whole=whole)
 
     def _refs(self, epoch: EpochOutcome, flow: str) -> list[FileRef]:
         parts = frame_parts(epoch.outputs, flow)
@@ -350,7 +350,7 @@ class StageRun:
 
     def _output(self, epoch: EpochOutcome, flow: str) -> pa.Table | DataFrame:
         """Return what an epoch put out, by the driver where that is little."""
-        schema = self._stage.outputs[flow]
+        schema = self._stage.emitted[flow]
         refs = self._refs(epoch, flow)
         if sum(ref.rows for ref in refs) > self._run.driver_rows:
             return frame_of(self._run.spark, self._store, self._stage.name, refs, schema)
@@ -367,7 +367,7 @@ class StageRun:
         cut = msgspec.msgpack.encode(self._run.cut)
         return Manifest(
             self._stage.name,
-            self._stage.version,
+            self._stage.code,
             number,
             self._match,
             epoch.buckets,

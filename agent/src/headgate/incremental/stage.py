@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec.structs import replace
+
+from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import Framing
 from headgate.incremental.stages.specification import (
+    Fused,
     InputFlow,
     StageSpec,
     StateFlow,
@@ -70,8 +75,68 @@ class Stage:
             dict(framing or {}),
         )
 
+    def flow(self, name: str) -> Fused:
+        """Return one output flow of this stage, which is by unit, for another to be fused with.
+
+        Raises:
+            StageError: the stage is not by unit, has several input flows, or no such output flow.
+        """
+        return Fused(self.spec, name)
+
+    def fused(
+        self,
+        *,
+        before: Mapping[str, Fusible | Sequence[Fusible]] | None = None,
+        after: Mapping[str, Fusible | Sequence[Fusible]] | None = None,
+    ) -> Stage:
+        """Return this stage with stages by unit as parts of it (paper: sections 2.2 and 4.4.1).
+
+        They are translated in the pass that translates this one: what they make is neither written
+        nor read, and what they drop before an input flow is not shuffled. The flows keep the names
+        that they have here. A changed version of one of them is a change of this stage.
+
+        Args:
+            before: by input flow, through what its units go before they are routed: a stage with
+                one output flow, a flow of one with several, or some of them in a row.
+            after: by output flow, through what its rows go before anybody reads them.
+
+        Raises:
+            StageError: a flow is not there, a stage is not by unit, has several input flows, or
+                several output flows of which none is named; or there is no column by which this
+                one routes.
+        """
+        fronts, backs = dict(self.spec.before), dict(self.spec.after)
+        for flow, some in (before or {}).items():
+            fronts[flow] = (*_in_a_row(some), *fronts.get(flow, ()))
+        for flow, some in (after or {}).items():
+            backs[flow] = (*backs.get(flow, ()), *_in_a_row(some))
+        found = copy(self)
+        found.spec = replace(self.spec, before=fronts, after=backs)
+        return found
+
     def __call__(self, run: Run) -> None:
         """Translate what has come, and have the run's commit make it the state."""
         from headgate.incremental.running import run_stage
 
         run_stage(self.spec, run)
+
+
+Fusible: TypeAlias = Stage | Fused
+"""A stage by unit with one output flow, or an output flow of one."""
+
+
+def _in_a_row(some: Fusible | Sequence[Fusible]) -> tuple[Fused, ...]:
+    return tuple(map(_fused, (some,) if isinstance(some, Stage | Fused) else some))
+
+
+def _fused(one: Fusible) -> Fused:
+    if isinstance(one, Fused):
+        return one
+    flows = tuple(one.spec.outputs)
+    if len(flows) != 1:
+        message = (
+            f"stage `{one.spec.name}` has output flows {', '.join(flows) or 'none'}, of which one "
+            "goes on where it is fused with another; name it, as in `extract.flow('links')`"
+        )
+        raise StageError(message)
+    return one.flow(flows[0])

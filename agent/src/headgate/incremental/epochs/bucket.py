@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from headgate.incremental.epochs.rewriting import rewritten
 from headgate.incremental.epochs.side_by_side import side_by_side
+from headgate.incremental.stages.fusing import unit_outputs
 from headgate.incremental.stages.grouping import (
     GroupKeys,
     group_numbers,
     keys_of,
-    units,
     with_groups,
 )
 from headgate.incremental.stages.specification import (
@@ -95,14 +95,9 @@ def translate_units(stage: StageSpec, increments: Mapping[str, pa.Table]) -> Pie
         increments: units by input flow; all flows are there.
 
     Raises:
-        TranslationFailed: see ``translated``.
+        TranslationFailed: see ``unit_outputs``.
     """
-    flows = units(increments)
-    count = sum(map(len, increments.values()))
-    keys = pa.nulls(count, pa.binary())
-    nobody = {flow: rows.slice(0, 0) for flow, rows in increments.items()}
-    made = translated(stage, keys, Groups(keys, flows, nobody))
-    return Piece(None, None, made.outputs, count)
+    return Piece(None, None, unit_outputs(stage, increments), sum(map(len, increments.values())))
 
 
 def reads_all_state(stage: StageSpec, whole: frozenset[str]) -> bool:

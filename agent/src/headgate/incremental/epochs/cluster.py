@@ -31,6 +31,7 @@ from headgate.incremental.epochs.shuffling import (
 )
 from headgate.incremental.epochs.writing import reader_of, write_outcome
 from headgate.incremental.stages.errors import TaskFailed, raised_in_task
+from headgate.incremental.stages.fusing import entering, entering_columns
 from headgate.incremental.stages.routing import routed
 from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
@@ -65,15 +66,16 @@ def translate_by_spark(
     Raises:
         TaskFailed: the job failed, in words of what a task raised.
     """
-    flows = {name: _columns(frame) for name, frame in increments.items()}
+    came = {name: _columns(frame) for name, frame in increments.items()}
     if stage.is_by_unit:
-        return _translated_units(stage, store, writer, increments, flows)
+        return _translated_units(stage, store, writer, increments, came)
+    flows = {name: entering_columns(stage, name, columns) for name, columns in came.items()}
     if mode.shuffles_state and stage.state is not None:
         flows[STATE] = stage.state.columns
     places = tuple(state.bucket for state in buckets)
     packers = {flow: Packer(n, places, columns) for n, (flow, columns) in enumerate(flows.items())}
     parts = [
-        frame.mapInArrow(partial(_routed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
+        frame.mapInArrow(partial(packed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
         for flow, frame in increments.items()
     ]
     [spark] = {frame.sparkSession for frame in increments.values()}
@@ -178,10 +180,25 @@ def _rows(
             yield from BatchFile(store, msgspec.msgpack.decode(data, type=FileRef), stage).batches()
 
 
-def _routed(
+def packed(
     batches: Iterable[pa.RecordBatch], *, stage: StageSpec, flow: str, packer: Packer
 ) -> Iterator[pa.RecordBatch]:
-    """Yield packs of a flow's units; of those of all groups one for each bucket."""
+    """Yield packs of a flow's units, as they are shuffled; of those of all groups one a bucket.
+
+    Args:
+        batches: of the units, as they come.
+        stage: whose flow it is.
+        flow: its name.
+        packer: of the flow.
+
+    Raises:
+        StageError: the flow is routed by a column that is not there.
+        TranslationFailed: a function of the flow, or a stage that is fused with it, failed.
+    """
+    if flow in stage.before:
+        # Before they are gathered: it may make many units of one, or drop nearly all.
+        tables = (entering(stage, flow, pa.Table.from_batches([batch])) for batch in batches)
+        batches = (batch for table in tables for batch in table.to_batches())
     for rows in gathered(batches):
         found = routed(stage.name, flow, stage.inputs[flow], rows)
         if len(found.rows):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from headgate.incremental.epochs.bucket import Increments
+from headgate.incremental.stages.fusing import entering
 from headgate.incremental.stages.routing import routed
 from headgate.incremental.stages.specification import StageSpec
 from headgate.incremental.state.buckets import Bucket, bucket_numbers
@@ -32,11 +33,13 @@ def route_increments(stage: StageSpec, increments: Mapping[str, pa.Table]) -> Ro
 
     Raises:
         StageError: a flow is routed by a column that is not there.
-        TranslationFailed: a function of a flow raised, or gave what is no key.
+        TranslationFailed: a function of a flow raised, or gave what is no key; or a stage that is
+            fused with a flow failed.
     """
     rows, everywhere = {}, {}
     for name, flow in stage.inputs.items():
-        found = routed(stage.name, name, flow, increments[name])
+        units = entering(stage, name, increments[name])
+        found = routed(stage.name, name, flow, units)
         rows[name] = sort_rows(found.rows)
         everywhere[name] = found.everywhere
     return RoutedIncrements(rows, everywhere)

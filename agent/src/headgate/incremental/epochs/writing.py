@@ -12,6 +12,7 @@ from headgate.incremental.epochs.bucket import Piece, stored_schema
 from headgate.incremental.epochs.outcome import BucketOutcome
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import frames_of
+from headgate.incremental.stages.fusing import leaving
 from headgate.incremental.stages.specification import StageSpec
 from headgate.incremental.state.batches import BatchWriter
 from headgate.incremental.state.files import FileRef, FileStore
@@ -84,8 +85,10 @@ def write_outcome(
     Raises:
         UnwrittenFile: a file could not be written; nothing is left of it then.
         StageError: a flow has rows without a framing key, or of too many.
+        TranslationFailed: a stage that is fused with an output flow failed.
     """
     groups = 0
+    columns = stage.emitted
     with ExitStack() as stack:
         outputs: dict[str, _File] = {}
         stored = None if stage.state is None else stored_schema(stage)
@@ -95,9 +98,9 @@ def write_outcome(
         for piece in pieces:
             groups += piece.groups
             for flow, rows in piece.outputs.items():
-                for part, some in _parts(stage, flow, rows):
+                for part, some in _parts(stage, flow, leaving(stage, flow, rows)):
                     if part not in outputs:
-                        outputs[part] = _File(stack, store, writer, stage.outputs[flow])
+                        outputs[part] = _File(stack, store, writer, columns[flow])
                     outputs[part].write(some)
             _check_number(stage, outputs)
             for file, rows in ((state, piece.state), (remote, piece.remote)):

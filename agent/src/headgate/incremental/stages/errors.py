@@ -20,7 +20,9 @@ class TranslationFailed(Exception):
 
     Attributes:
         stage: its name.
-        key: of the group, as people write it; empty where many groups were translated at once.
+        key: of the group, as people write it; empty where many groups were translated at once, or
+            each unit by itself.
+        reason: what happened.
     """
 
     def __init__(self, stage: str, key: str, reason: str) -> None:
@@ -28,6 +30,7 @@ class TranslationFailed(Exception):
         super().__init__(f"{where}: {reason}")
         self.stage = stage
         self.key = key
+        self.reason = reason
 
 
 class TaskFailed(Exception):

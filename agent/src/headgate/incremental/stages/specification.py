@@ -128,18 +128,63 @@ class StateFlow(Struct, frozen=True, eq=False):
     """Whether a group is there whole, or of it only rows of orders that came."""
 
 
+class Fused(Struct, frozen=True, eq=False):
+    """One output flow of a stage by unit, as a part of another stage (paper: section 4.4.1).
+
+    Raises:
+        StageError: the stage is not by unit, has several input flows, or no such output flow; or
+            the flow is framed, which it cannot be as it is no flow of its own any more.
+    """
+
+    stage: StageSpec
+    flow: str
+
+    def __post_init__(self) -> None:
+        stage = self.stage
+        if not stage.is_by_unit:
+            message = (
+                f"stage `{stage.name}` cannot be fused with another: it has a state or groups of "
+                "several units; only stages by unit, whose input flow has no `route_by`, can"
+            )
+            raise StageError(message)
+        if len(stage.inputs) > 1:
+            message = (
+                f"stage `{stage.name}` cannot be fused with another: it has input flows "
+                f"{', '.join(stage.inputs)}, where one is wanted"
+            )
+            raise StageError(message)
+        if self.flow not in stage.outputs:
+            message = (
+                f"stage `{stage.name}` has no output flow `{self.flow}`, but "
+                f"{', '.join(stage.outputs) or 'none'}"
+            )
+            raise StageError(message)
+        if self.flow in stage.framing:
+            message = (
+                f"stage `{stage.name}` frames `{self.flow}`, which has no increments of its own "
+                "where the stage is fused with another; give the framing to that"
+            )
+            raise StageError(message)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Of what it makes."""
+        return self.stage.emitted[self.flow]
+
+
 class StageSpec(Struct, frozen=True, eq=False):
     """What is known of a stage.
 
     Raises:
-        StageError: it is given no flow or no translation, several translations, or rows that cannot
-            be matched.
+        StageError: it is given no flow or no translation, several translations, rows that cannot be
+            matched, or stages fused with flows that it does not have, or whose columns are not
+            those by which it routes.
     """
 
     name: str
     inputs: Mapping[str, InputFlow]
     outputs: Mapping[str, pa.Schema]
-    """Columns by output flow."""
+    """Columns by output flow, of what is translated."""
     translate: Translate | None
     translate_tables: TranslateTables | None
     """Instead of ``translate``."""
@@ -150,6 +195,10 @@ class StageSpec(Struct, frozen=True, eq=False):
     """Of its code, as far as it matters to the state."""
     framing: Mapping[str, Framing] = {}
     """Of output flows whose rows are several increments, by what they have in common."""
+    before: Mapping[str, tuple[Fused, ...]] = {}
+    """By input flow, through what its units go, in this order, before they are routed."""
+    after: Mapping[str, tuple[Fused, ...]] = {}
+    """By output flow, through what its rows go before they are written."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -164,6 +213,7 @@ class StageSpec(Struct, frozen=True, eq=False):
             raise StageError(message)
         self._check_names()
         self._check_routes()
+        self._check_fused()
         for flow, framing in self.framing.items():
             if flow not in self.outputs:
                 message = (
@@ -171,7 +221,7 @@ class StageSpec(Struct, frozen=True, eq=False):
                     f"flows {', '.join(self.outputs)}"
                 )
                 raise StageError(message)
-            check_framing(self.name, flow, self.outputs[flow], framing)
+            check_framing(self.name, flow, self.emitted[flow], framing)
 
     def _check_names(self) -> None:
         if STATE in self.inputs or STATE in self.outputs:
@@ -213,6 +263,53 @@ class StageSpec(Struct, frozen=True, eq=False):
                 "state an `order_by`, or match by group"
             )
             raise StageError(message)
+
+    def _check_fused(self) -> None:
+        for kind, fused, flows in (
+            ("input", self.before, self.inputs),
+            ("output", self.after, self.outputs),
+        ):
+            for flow in fused:
+                if flow not in flows:
+                    message = (
+                        f"stage `{self.name}` has no {kind} flow `{flow}` with which stages could "
+                        f"be fused, but {', '.join(flows) or 'none'}"
+                    )
+                    raise StageError(message)
+        for flow, through in self.before.items():
+            if through:
+                self._check_columns(flow, self.inputs[flow], through[-1])
+
+    def _check_columns(self, flow: str, spec: InputFlow, last: Fused) -> None:
+        for by in (spec.route_by, spec.order_by):
+            names = (by,) if isinstance(by, str) else by
+            for name in names if isinstance(names, tuple) else ():
+                if name not in last.columns.names:
+                    message = (
+                        f"stage `{self.name}`, input flow `{flow}`: there is no column {name} in "
+                        f"`{last.flow}` of stage `{last.stage.name}`, through which it comes; it "
+                        f"has {', '.join(last.columns.names)}"
+                    )
+                    raise StageError(message)
+
+    @property
+    def emitted(self) -> Mapping[str, pa.Schema]:
+        """Columns by output flow, of what others read."""
+        return {
+            flow: self.after[flow][-1].columns if self.after.get(flow) else columns
+            for flow, columns in self.outputs.items()
+        }
+
+    @property
+    def code(self) -> str:
+        """Its version, and those of the stages that are fused with it."""
+        fused = [
+            f"`{flow}` {through} `{each.stage.name}`.{each.flow} ({each.stage.code})"
+            for through, flows in (("from", self.before), ("through", self.after))
+            for flow, stages in sorted(flows.items())
+            for each in stages
+        ]
+        return ", ".join([self.version, *fused])
 
     @property
     def is_by_unit(self) -> bool:

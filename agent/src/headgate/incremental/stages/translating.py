@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -55,13 +56,16 @@ def translated(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
 
 
 def _several(keys: pa.Array) -> str:
-    """Return which groups were translated at once, of which one may be to blame."""
+    """Return which groups were translated at once, of which one may be to blame; ends with `: `.
+
+    Nothing of a unit that is alone: who has called for it names it.
+    """
     if not len(keys) or keys[0].as_py() is None:
-        return f"one of {len(keys)} groups"
+        return f"one of {len(keys)} units: " if len(keys) > 1 else ""
     if len(keys) == 1:
-        return f"group {_shown(key_value(keys[0].as_py()))}"
+        return f"group {_shown(key_value(keys[0].as_py()))}: "
     first, last = (_shown(key_value(keys[at].as_py())) for at in (0, len(keys) - 1))
-    return f"one of {len(keys)} groups, in the order of their hashes from {first} to {last}"
+    return f"one of {len(keys)} groups, in the order of their hashes from {first} to {last}: "
 
 
 def shown_key(key: bytes) -> str:
@@ -79,9 +83,9 @@ def _by_tables(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
     try:
         made = stage.translate_tables(groups)
     except Exception as error:
-        reason = f"{_several(keys)}: {type(error).__name__}: {error}"
+        reason = f"{_several(keys)}{type(error).__name__}: {error}"
         raise TranslationFailed(stage.name, "", reason) from error
-    _check_flows(stage, "", made)
+    _check_flows(stage, made, partial(TranslationFailed, stage.name, ""))
     outputs = {
         flow: _as(stage, flow, made[flow], schema) if flow in made else schema.empty_table()
         for flow, schema in stage.outputs.items()
@@ -128,6 +132,7 @@ def _by_groups(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
     }
     parts = [(flow, everywhere.get(flow, []), rows[flow], begins[flow]) for flow in names]
     made: dict[str, list[Adu]] = {flow: [] for flow in (*stage.outputs, STATE)}
+    whose = _Whose(stage.name, keys, [(own, begin) for _, _, own, begin in parts])
     known = _flows(stage)
     ends: dict[str, list[int]] = {flow: [] for flow in made}
     decoded = [None] * len(keys) if keys.null_count else key_values(keys)
@@ -139,19 +144,18 @@ def _by_groups(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
         try:
             answer = stage.translate(key_now, given)
             if type(answer) is not dict or not answer.keys() <= known:  # nearly never
-                _check_flows(stage, _shown(key_now), answer)
+                _check_flows(stage, answer, partial(whose.failed, number))
             for flow, found in answer.items():
                 made[flow].extend(found)
         except TranslationFailed:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise TranslationFailed(stage.name, _shown(key_now), reason) from error
+            raise whose.failed(number, f"{type(error).__name__}: {error}") from error
         for flow, found in made.items():
             ends[flow].append(len(found))
 
     def table(flow: str, schema: pa.Schema) -> pa.Table:
-        return _table(stage, flow, made[flow], schema, _Whose(keys, ends[flow]))
+        return _table(flow, made[flow], schema, partial(whose.failed_row, ends[flow]))
 
     outputs = {flow: table(flow, schema) for flow, schema in stage.outputs.items()}
     if stage.state is None:
@@ -164,16 +168,17 @@ def _by_groups(stage: StageSpec, keys: pa.Array, groups: Groups) -> Translated:
     return Translated(state, outputs)
 
 
-def _check_flows(stage: StageSpec, key: str, answer: object) -> None:
+def _check_flows(
+    stage: StageSpec, answer: object, failed: Callable[[str], TranslationFailed]
+) -> None:
     if not isinstance(answer, Mapping):
         reason = f"it returned {type(answer).__name__}, where a mapping of flows to rows is wanted"
-        raise TranslationFailed(stage.name, key, reason)
+        raise failed(reason)
     known = _flows(stage)
     for flow in answer:
         if flow not in known:
             names = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
-            reason = f"it returned rows of flow {flow!r}; its flows are {names}"
-            raise TranslationFailed(stage.name, key, reason)
+            raise failed(f"it returned rows of flow {flow!r}; its flows are {names}")
 
 
 def _flows(stage: StageSpec) -> set[str]:
@@ -300,38 +305,55 @@ class _Yielded:
 
     def _end_rows(self) -> None:
         if self._rows:
-            whose = _Said(self._said)
-            self._keep(_table(self._stage, self._flow, self._rows, self._schema, whose))
+            self._keep(_table(self._flow, self._rows, self._schema, self._failed))
             self._rows = []
+
+    def _failed(self, _row: int, reason: str) -> TranslationFailed:
+        return TranslationFailed(self._stage.name, self._said, reason)
 
     def _keep(self, table: pa.Table) -> None:
         self._tables.append(table)
         self._size += table.nbytes
 
 
-class _Said(Struct, frozen=True):
-    """The one group that all rows are of."""
-
-    key: str
-
-    def group(self, row: int) -> str:  # noqa: ARG002 - as others have it
-        return self.key
-
-
 class _Whose(Struct, frozen=True, eq=False):
-    """Of which group a row is that a translation has returned."""
+    """Whom errors name: a group or, where each unit is one by itself, the unit."""
 
+    stage: str
     keys: pa.Array
-    ends: Sequence[int]
-    """By group, how many rows there were after it."""
+    """Of the groups."""
+    flows: Sequence[tuple[Sequence[Adu], Sequence[int]]]
+    """The rows of each flow, and by group where its own begin."""
 
-    def group(self, row: int) -> str:
-        key = self.keys[bisect_right(self.ends, row)].as_py()
-        return _shown(None if key is None else key_value(key))
+    def failed(self, group: int, reason: str) -> TranslationFailed:
+        """Return the error of a group, by number."""
+        key = self.keys[group].as_py()
+        if key is not None:
+            return TranslationFailed(self.stage, shown_key(key), reason)
+        [unit] = [row for rows, at in self.flows for row in rows[at[group] : at[group + 1]]]
+        return TranslationFailed(self.stage, "", f"{unit_words(unit)}: {reason}")
+
+    def failed_row(self, ends: Sequence[int], row: int, reason: str) -> TranslationFailed:
+        """Return the error of the group that has returned a row.
+
+        Args:
+            ends: by group, how many rows of the flow there were after it.
+            row: its place among all of them.
+            reason: what is wrong.
+        """
+        return self.failed(bisect_right(ends, row), reason)
+
+
+def unit_words(unit: Adu) -> str:
+    """Return a unit as people write it, if it is not too long for a message."""
+    return f"unit {unit!r:.{_KEY}}"
 
 
 def _table(
-    stage: StageSpec, flow: str, rows: Sequence[Any], schema: pa.Schema, whose: _Whose | _Said
+    flow: str,
+    rows: Sequence[Any],
+    schema: pa.Schema,
+    failed: Callable[[int, str], TranslationFailed],
 ) -> pa.Table:
     names = set(schema.names)
     try:
@@ -339,16 +361,12 @@ def _table(
             if not row.keys() <= names:
                 extra = ", ".join(sorted(map(str, row.keys() - names)))
                 reason = f"flow `{flow}` has no column {extra}; it is {_words(schema)}"
-                raise TranslationFailed(
-                    stage.name, whose.group(number), f"{reason}; got {row!r:.200}"
-                )
+                raise failed(number, f"{reason}; got {row!r:.200}")
         return pa.Table.from_pylist(rows, schema)
     except (pa.ArrowException, AttributeError, TypeError, OverflowError) as error:
         number = _first_wrong(rows, schema)
         reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}"
-        raise TranslationFailed(
-            stage.name, whose.group(number), f"{reason}; got {rows[number]!r:.200}"
-        ) from error
+        raise failed(number, f"{reason}; got {rows[number]!r:.200}") from error
 
 
 def _first_wrong(rows: Sequence[Any], schema: pa.Schema) -> int:
