@@ -8,7 +8,7 @@ crawled again has its old links taken back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -89,13 +89,13 @@ count = Stage(
 """Links by URL and, in a row without one, by site: a new URL does not rewrite those of its site."""
 
 
-def _decide(_: object, flows: Flows) -> Made:
+def _merged(flows: Flows) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield what is known of each page that came, and what is to be."""
     known = {row["url"]: row for row in flows["state"]}
     links = {row["url"]: row["links"] for row in flows["counts"]}
     visits: Counter[str] = Counter()
     for row in flows["visited"]:
         visits[row["url"]] += row["weight"]
-    queue, state = [], []
     for url in dict.fromkeys((*known, *links, *visits)):
         before = known.get(url, {"url": url, "links": 0, "visits": 0})
         now = {
@@ -103,8 +103,14 @@ def _decide(_: object, flows: Flows) -> Made:
             "links": links.get(url, before["links"]),
             "visits": before["visits"] + visits[url],
         }
+        yield before, now
+
+
+def _decide(_: object, flows: Flows) -> Made:
+    queue, state = [], []
+    for before, now in _merged(flows):
         if _score(now) != _score(before):
-            queue.append({"row": url, "score": _score(now)})
+            queue.append({"row": now["url"], "score": _score(now)})
         if now["links"] or now["visits"]:
             state.append(now)
     return {"state": state, "queue": queue}
@@ -115,18 +121,84 @@ def _score(page: Mapping[str, Any]) -> int | None:
     return page["links"] if page["links"] >= THRESHOLD and not page["visits"] else None
 
 
+_KNOWN: Final = StateFlow(
+    pa.schema({"url": pa.string(), "links": pa.int64(), "visits": pa.int64()}),
+    order_by="url",
+    match=Match.ROW,
+)
+_TO_MERGE: Final = {
+    "counts": InputFlow("site", order_by="url"),
+    "visited": InputFlow("site", order_by="url"),
+}
+_QUEUE: Final = {"row": "string", "score": "int64"}
+
 decide = Stage(
     "decide crawl",
-    inputs={
-        "counts": InputFlow("site", order_by="url"),
-        "visited": InputFlow("site", order_by="url"),
-    },
-    outputs={"queue": {"row": "string", "score": "int64"}},
+    inputs=_TO_MERGE,
+    outputs={"queue": _QUEUE},
     translate=_decide,
-    state=StateFlow(
-        pa.schema({"url": pa.string(), "links": pa.int64(), "visits": pa.int64()}),
-        order_by="url",
-        match=Match.ROW,
-    ),
+    state=_KNOWN,
 )
 """The queue: a score for what is to be crawled, none for what is not any more."""
+
+
+# -- the same as the two jobs of figure 7: all that is by unit is a part of what is next to it
+
+
+def _merge(_: object, flows: Flows) -> Made:
+    pages, state = [], []
+    for before, now in _merged(flows):
+        pages.append({**now, "links_before": before["links"], "visits_before": before["visits"]})
+        if now["links"] or now["visits"]:
+            state.append(now)
+    return {"state": state, "queue": pages}
+
+
+def _rate(_: object, flows: Flows) -> Made:
+    [page] = flows["pages"]
+    before = {"links": page["links_before"], "visits": page["visits_before"]}
+    return {"scores": [{"row": page["url"], "score": _links(page), "before": _links(before)}]}
+
+
+def _links(page: Mapping[str, Any]) -> int:
+    """Return the links to a page that was not crawled; 0 of all others."""
+    return 0 if page["visits"] else int(page["links"])
+
+
+def _choose(_: object, flows: Flows) -> Made:
+    [page] = flows["scores"]
+    now, before = (
+        score if score >= THRESHOLD else None for score in (page["score"], page["before"])
+    )
+    return {"queue": [{"row": page["row"], "score": now}] if now != before else []}
+
+
+score = Stage(
+    "score",
+    inputs={"pages": InputFlow()},
+    outputs={"scores": {"row": "string", "score": "int64", "before": "int64"}},
+    translate=_rate,
+)
+threshold = Stage(
+    "threshold", inputs={"scores": InputFlow()}, outputs={"queue": _QUEUE}, translate=_choose
+)
+
+count_links = count.fused(before={"links": extract.flow("links")})
+"""Extracts links and counts them in one run: its flow `links` is that of changed pages."""
+
+decide_crawl = Stage(
+    "merge",
+    inputs=_TO_MERGE,
+    outputs={
+        "queue": {
+            "url": "string",
+            "links": "int64",
+            "visits": "int64",
+            "links_before": "int64",
+            "visits_before": "int64",
+        }
+    },
+    translate=_merge,
+    state=_KNOWN,
+).fused(before={"visited": extract.flow("visited")}, after={"queue": [score, threshold]})
+"""Merges, scores, and drops what is below the threshold: it is not written."""

@@ -11,8 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from crawl_queue.stages import THRESHOLD, count, decide, extract, links_of, pages, site_of
+from crawl_queue.stages import (
+    THRESHOLD,
+    count,
+    count_links,
+    decide,
+    decide_crawl,
+    extract,
+    links_of,
+    pages,
+    site_of,
+)
 from filed_stage import FiledStage
+from reference import bag
 
 from headgate.flows import load_dataflow
 from headgate.incremental import Stage
@@ -23,6 +34,8 @@ CELLS = pa.schema(
 REAL = Path(__file__).parents[4] / "shared/data/links"
 EXAMPLE = Path(__file__).parents[3] / "examples" / "crawl_queue"
 INCREMENTS = 10
+
+Rows = Mapping[str, list[dict[str, Any]]]
 
 
 class Crawled:
@@ -35,6 +48,10 @@ class Crawled:
         self._pages, self._extract, self._count, self._decide = (
             FiledStage(stage, folder / stage.spec.name, bits=1)
             for stage in (pages, extract, count, decide)
+        )
+        self._count_links, self._decide_crawl = (
+            FiledStage(stage, folder / "two jobs" / stage.spec.name, bits=1)
+            for stage in (count_links, decide_crawl)
         )
 
     def crawl(self, found: Mapping[str, list[str] | None]) -> None:
@@ -58,10 +75,21 @@ class Crawled:
                 "visited": _flow(extract, "visited", made),
             }
         )
+        self._check_two_jobs(_flow(pages, "changes", changes), counted, decided)
         for row in counted["sites"]:
             _put(self.sites, row["row"], row["links"])
         for row in decided["queue"]:
             _put(self.queue, row["row"], row["score"])
+
+    def _check_two_jobs(self, changes: pa.Table, counted: Rows, decided: Rows) -> None:
+        """Compare what the stages have made with what they make fused, as in figure 7."""
+        links = self._count_links.epoch({"links": changes})
+        counts = _flow(count, "counts", links)
+        queue = self._decide_crawl.epoch({"counts": counts, "visited": changes})
+        for made, wanted in ((links, counted), (queue, decided)):
+            assert {flow: bag(rows) for flow, rows in made.items()} == {
+                flow: bag(rows) for flow, rows in wanted.items()
+            }
 
     def check(self) -> None:
         """Compare the queue and the sites with those computed from all pages."""
@@ -79,7 +107,7 @@ class Crawled:
         assert self.sites == dict(sites)
 
 
-def _flow(stage: Stage, flow: str, made: Mapping[str, list[dict[str, Any]]]) -> pa.Table:
+def _flow(stage: Stage, flow: str, made: Rows) -> pa.Table:
     return pa.Table.from_pylist(made[flow], stage.spec.outputs[flow])
 
 
@@ -148,4 +176,14 @@ def test_its_file_is_right() -> None:
     assert {str(source) for source in stage.inputs.values()} == {
         "count.counts",
         "extract.visited",
+    }
+
+
+def test_the_file_of_two_jobs_is_right() -> None:
+    dataflow = load_dataflow(EXAMPLE / "two_jobs.yaml")
+    actions = {action.name: action for action in dataflow.spec.actions}
+    assert {name for name, action in actions.items() if action.stage is not None} == {
+        "pages",
+        "count",
+        "decide",
     }
