@@ -193,6 +193,7 @@ def test_a_task_tells_the_same(flow: ScriptedFlow, quiet_spark: SparkSession) ->
     flow.spark, flow.driver_rows = quiet_spark, 0
     detail = told(flow)
     assert "increment of run count-1, stage `flow/count`: `pages`: everything" in detail
+    assert "in _parse" in detail
 
 
 def test_the_stages_of_the_documentation_are_one(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from headgate.incremental.epochs.shuffling import (
     gathered,
 )
 from headgate.incremental.epochs.writing import reader_of, write_outcome
-from headgate.incremental.stages.errors import TaskFailed, raised_in_task
+from headgate.incremental.stages.errors import TaskFailed, causes_noted, raised_in_task
 from headgate.incremental.stages.fusing import entering, entering_columns
 from headgate.incremental.stages.routing import routed
 from headgate.incremental.stages.specification import STATE, StageSpec
@@ -150,7 +150,8 @@ def _unit_task(
         translate_units(stage, {**nothing, flow: pa.Table.from_batches([batch])})
         for batch in batches
     )
-    yield _told(write_outcome(stage, store, writer, 0, pieces))
+    with causes_noted():
+        yield _told(write_outcome(stage, store, writer, 0, pieces))
 
 
 def _columns(frame: DataFrame) -> pa.Schema:
@@ -199,12 +200,13 @@ def packed(
         # Before they are gathered: it may make many units of one, or drop nearly all.
         tables = (entering(stage, flow, pa.Table.from_batches([batch])) for batch in batches)
         batches = (batch for table in tables for batch in table.to_batches())
-    for rows in gathered(batches):
-        found = routed(stage.name, flow, stage.inputs[flow], rows)
-        if len(found.rows):
-            yield packer.placed(sort_rows(found.rows))
-        if len(found.everywhere):
-            yield packer.everywhere(found.everywhere)
+    with causes_noted():
+        for rows in gathered(batches):
+            found = routed(stage.name, flow, stage.inputs[flow], rows)
+            if len(found.rows):
+                yield packer.placed(sort_rows(found.rows))
+            if len(found.everywhere):
+                yield packer.everywhere(found.everywhere)
 
 
 def _stored(
@@ -249,4 +251,5 @@ def _task(
     reader = reader_of(stage, store, buckets[number])
     came_in = came.pieces() if stage.translate_stream is None else came.spilled_pieces()
     pieces = translate_in_mode(mode, stage, reader, came_in, came.everywhere, whole)
-    yield _told(write_outcome(stage, store, writer, number, pieces))
+    with causes_noted():
+        yield _told(write_outcome(stage, store, writer, number, pieces))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from textwrap import indent
 from typing import Final
 
 _OWN: Final = re.compile(r"^(?:headgate\.[\w.]+\.)(\w+: .*)$", re.MULTILINE)
@@ -41,3 +45,19 @@ def raised_in_task(text: str) -> str:
     """Return what a task of Spark's raised, of the text that Spark makes of it."""
     own = _OWN.findall(text)
     return str((own or _ANY.findall(text) or [text.strip()])[-1])
+
+
+@contextmanager
+def causes_noted() -> Iterator[None]:
+    """Have an error that leaves a task of Spark's bring what caused it, which Spark leaves out.
+
+    Without it nobody would see where in a translation it was raised.
+    """
+    try:
+        yield
+    except Exception as error:
+        if error.__cause__ is not None:
+            causes = "".join(traceback.format_exception(error.__cause__))
+            # Indented, so that none of it is taken for the error itself.
+            error.add_note(indent(f"caused by\n{causes}", "  "))
+        raise
