@@ -76,19 +76,19 @@ class FiledStage:
 class SparkStage(FiledStage):
     """A stage whose epochs are Spark's."""
 
-    buckets: tuple[BucketState, ...]
-
     def __init__(self, stage: Stage, folder: Path, spark: SparkSession, mode: Mode) -> None:
         super().__init__(stage, folder, bits=1)
         self.spark = spark
         self.mode = mode
 
-    def epoch(self, increments: Any) -> dict[str, list[dict[str, Any]]]:
+    def epoch(
+        self, increments: Mapping[str, pa.Table], whole: Iterable[str] = ()
+    ) -> dict[str, list[dict[str, Any]]]:
         self.runs += 1
         writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
         frames = {flow: self.spark.createDataFrame(rows) for flow, rows in increments.items()}
         outcomes = translate_by_spark(
-            self.spec, self.store, writer, self.buckets, frames, mode=self.mode
+            self.spec, self.store, writer, self.buckets, frames, frozenset(whole), self.mode
         )
         left = self.mode.left_of(self.buckets)
         done = finished(self.spec, self.store, writer, left, outcomes)
