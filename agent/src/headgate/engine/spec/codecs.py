@@ -6,11 +6,14 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Number = float
 UNDECODABLE = math.nan
@@ -127,8 +130,11 @@ def decode_column(
     codec: Codec, decode: Decode, values: Sequence[bytes]
 ) -> tuple[NDArray[np.float64], int]:
     """Return a number for each value, and how many of them are ``UNDECODABLE``."""
+    # A quarter of the start of a command that knows codecs, as they all do, and reads no column.
+    import numpy as np
+
     layout = _LAYOUTS.get(codec.name)
-    if layout is not None and set(map(len, values)) == {layout.itemsize}:
+    if layout is not None and set(map(len, values)) == {_WIDTH}:
         numbers = np.frombuffer(b"".join(values), layout).astype(np.float64)
     else:
         each = float if decode is _utf8 else decode
@@ -144,4 +150,5 @@ def decode_column(
     return numbers, unreadable
 
 
-_LAYOUTS = {CodecName.FLOAT64: np.dtype(">f8"), CodecName.INT64: np.dtype(">i8")}
+_LAYOUTS = {CodecName.FLOAT64: ">f8", CodecName.INT64: ">i8"}
+_WIDTH = 8  # bytes of either
