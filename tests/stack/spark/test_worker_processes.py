@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -28,6 +29,15 @@ def all_gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
+def searches(processes: list[psutil.Process]) -> bool:
+    """Return whether Spark has searched for data sources in a process of its own."""
+    words: list[str] = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            words += process.cmdline()
+    return "pyspark.sql.worker.lookup_data_sources" in words
+
+
 def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
     replies: queue.Queue[WorkerReply | int] = queue.Queue()
     worker = SessionWorker(
@@ -39,6 +49,7 @@ def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
     assert isinstance(replies.get(timeout=WAIT), WorkerReady)
     family = family_of(worker.pid)
     assert any(process.name() == "java" for process in family)
+    assert not searches(family), "there is nothing to find"
 
     os.kill(worker.pid, signal.SIGKILL)
 
@@ -47,15 +58,17 @@ def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_a_worker_ends_with_the_jvm_of_its_session(tmp_path: Path) -> None:
+    (tmp_path / "pyspark_of_the_user.py").write_text("")
     replies: queue.Queue[WorkerReply | int] = queue.Queue()
     worker = SessionWorker(
-        StartSession({"spark.master": "local[1]"}),
+        StartSession({"spark.master": "local[1]"}, (str(tmp_path),)),
         tmp_path,
         on_reply=replies.put,
         on_exit=replies.put,
     )
     assert isinstance(replies.get(timeout=WAIT), WorkerReady)
     family = family_of(worker.pid)
+    assert searches(family), "a module may have a data source, and Spark looks into it"
 
     for process in family:
         if process.name() == "java":
