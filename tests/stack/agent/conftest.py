@@ -34,6 +34,10 @@ from headgate.observer import (
 READY = 300.0
 SETTLE = 300.0
 
+LONGEST_LOOK = 0.3
+"""Seconds between two looks at what takes long: each costs the agent and the test milliseconds of a
+processor, and what is waited for needs it, too."""
+
 STEPS = """
 import time
 from pathlib import Path
@@ -80,6 +84,24 @@ with Thrift2Connection(host, int(port)) as connection:
 """
 
 
+# A handful of rows costs less than compiling Java for the plan that they go through. Compiled plans
+# run in the demonstrations, in the examples, and in the tests of Spark's worker.
+INTERPRETED = (
+    "-Dspark.sql.codegen.wholeStage=false",
+    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+)
+
+
+def looks() -> Iterator[None]:
+    """Yield until what is waited for should have come: soon again at first, and then less often."""
+    deadline = time.monotonic() + SETTLE
+    pause = 0.03
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(pause)
+        pause = min(LONGEST_LOOK, pause * 1.3)
+
+
 def action_of(explanation: Any, action: str) -> Any:
     (found,) = (a for a in explanation["actions"] if a["action"] == action)
     return found
@@ -94,14 +116,18 @@ class AgentProcess:
         text: str,
         directory: Path,
         program: tuple[str, ...] = ("-m", "headgate.cli"),
+        spark: tuple[str, ...] = INTERPRETED,
     ) -> None:
+        """Start it; ``spark`` are options of the JVMs of its sessions."""
         self.name = name
         self.log = directory / f"{name}.log"
         self.configuration = directory / f"{name}.toml"
         self.configuration.write_text(text)
         command = [sys.executable, *program, "agent", "--config"]
+        options = " ".join((os.environ.get("SPARK_SUBMIT_OPTS", ""), *spark))
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
         self._process: subprocess.Popen[bytes] = start_process(
-            [*command, str(self.configuration)], os.environ, self.log, Lifetime.WITH_CALLER
+            [*command, str(self.configuration)], environment, self.log, Lifetime.WITH_CALLER
         )
         try:
             self.address = self._await_ready()
@@ -150,10 +176,10 @@ class AgentProcess:
 
     def await_dataflows(self) -> None:
         """Wait until all dataflows run here: their leases with an agent before have ended."""
-        deadline = time.monotonic() + SETTLE
-        while not all(row["here"] for row in self.ask("GET", "/v1/flows")):
-            assert time.monotonic() < deadline, self.words()
-            time.sleep(0.05)
+        for _ in looks():
+            if all(row["here"] for row in self.ask("GET", "/v1/flows")):
+                return
+        raise AssertionError(self.words())
 
     def words(self) -> str:
         """Return the ends of its log and of its workers', for whoever has to find out why."""
@@ -187,13 +213,11 @@ class AgentProcess:
         """
         before = {run["run"] for run in self.runs(flow, action)}
         self.ask("POST", f"/v1/flows/{flow}/run", {"action": action})
-        deadline = time.monotonic() + SETTLE
-        while True:
+        for _ in looks():
             for run in self.runs(flow, action):
                 if run["run"] not in before:
                     return str(run["run"])
-            assert time.monotonic() < deadline, f"{self.explained(flow, action)}\n{self.words()}"
-            time.sleep(0.2)
+        raise AssertionError(f"{self.explained(flow, action)}\n{self.words()}")
 
     def wave(self, flow: str) -> None:
         """End a wave and wait until its consequences have come to rest."""
@@ -415,15 +439,15 @@ def make_scene(stand: Stand, tmp_path: Path) -> Callable[[str], Scene]:
     return lambda action: Scene(stand, tmp_path, action)
 
 
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    def wait(what: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + SETTLE
-        while True:
-            found = what()
-            if found:
-                return found
-            assert time.monotonic() < deadline, "it did not come to pass"
-            time.sleep(0.05)
+def await_truth(what: Callable[[], Any]) -> Any:
+    """Wait until it is true, and return it."""
+    for _ in looks():
+        found = what()
+        if found:
+            return found
+    raise AssertionError("it did not come to pass")
 
-    return wait
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., Any]:
+    return await_truth

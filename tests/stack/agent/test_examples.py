@@ -55,7 +55,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(stand: Any) -> Place:
-    return Place(stand, stand.start_agent())
+    return Place(stand, stand.start_agent(spark=()))  # its plans are compiled
 
 
 @pytest.mark.soak
@@ -106,6 +106,7 @@ def test_crawl_shows_news_before_static_pages(place: Place, stand: Any) -> None:
     text = (EXAMPLES / "crawl/crawl.yaml").read_text()
     tree = yaml.safe_load(text.replace(" crawl-", f" {own}-"))
     tree["name"] = own
+    tree["spark_pool"] = own  # one session for both dataflows
     web = [Document(f"n{at}", True, ()) for at in range(10)]
     web += [Document(f"p{at:02d}", False, ()) for at in range(20)]
 
