@@ -1,4 +1,7 @@
-"""An agent is killed, and another one goes on: what comes of it, and how soon."""
+"""An agent is killed, and another one goes on: how soon, with a spare session and without one.
+
+That it goes on with one is among the short tests, too (``test_ownership.py``).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
 LONG = 240.0  # seconds until the outcome must be there, however busy the machine is
 STEPS = """
@@ -28,7 +31,7 @@ def spares(agent: Any) -> int:
     return int(float(found[1]))
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.soak), 1])
+@pytest.mark.parametrize("number", [0, 1])
 def test_another_agent_goes_on_after_a_kill(
     make_stand: Callable[..., Any], tmp_path: Path, number: int
 ) -> None:
