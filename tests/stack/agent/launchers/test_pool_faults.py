@@ -42,7 +42,8 @@ def stuck(run):
 class Pool:
     """Dataflows of one pool, each with a step that begins when it is told to.
 
-    Each has one attempt: a run whose end counted as its failure would have no other.
+    The session is that of the tests before, whose runs are over, where they have left one. Each
+    dataflow has one attempt: a run whose end counted as its failure would have no other.
     """
 
     def __init__(self, stand: Any, agent: Any, folder: Path, eventually: Eventually) -> None:
@@ -51,7 +52,7 @@ class Pool:
         self._folder = folder
         self._eventually = eventually
         self._outputs: dict[str, tuple[str, bytes]] = {}
-        (folder / "faulty.py").write_text(STEPS)
+        (stand.directory / "faulty.py").write_text(STEPS)
 
     def begin(self, name: str, step: str, more: str = "") -> str:
         """Submit a dataflow, launch its step and return its name when the step has begun."""
@@ -71,9 +72,8 @@ actions:
     retries: {{attempts: 1}}
     parameters: {{folder: {self._folder}}}
     {more}
-python_path: {self._folder}
 spark: {{spark.master: "local[2]", spark.sql.shuffle.partitions: 2}}
-spark_pool: {self._folder.name}
+spark_pool: faulty
 """
         self._stand.submit(self.agent, text)
         self._stand.write(tables["input"], {b"1": self._outputs[flow][1]})
