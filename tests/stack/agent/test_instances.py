@@ -15,6 +15,20 @@ import pytest
 
 pytestmark = pytest.mark.stack
 
+COPY = """
+import json, os
+from pathlib import Path
+from headgate.client import ScanRange, Thrift2Connection
+from headgate.events import Origin
+
+request = json.loads(Path(os.environ["HEADGATE_RUN"]).read_text())
+origin = Origin(request["dataflow"], request["action"], request["run"], request["token"])
+source, target = request["parameters"]["source"], request["parameters"]["target"]
+host, port = os.environ["HEADGATE_THRIFT2"].split(":")
+with Thrift2Connection(host, int(port)) as connection:
+    connection.put(target, list(connection.scan(source, ScanRange())), origin=origin)
+"""
+
 
 class SharedFile:
     """A dataflow file with a profile, and the command line that hands it to the agent."""
@@ -24,6 +38,7 @@ class SharedFile:
         self.agent = agent
         self.source = stand.stack.table("source")
         self.target = stand.stack.table("target")
+        (stand.directory / "copying.py").write_text(COPY)
         self._file: Path = stand.directory / "shared.yaml"
         self._file.write_text(f"""
 name: shared
@@ -33,16 +48,14 @@ containers:
 actions:
   feed: {{input: source}}
   first:
-    step: steps:copy
+    command: [{sys.executable}, copying.py]
     reads: source
     writes: target
     when:
       source: {{sequence: 3}}
-    parameters: {{source: source, target: target}}
+    parameters: {{source: {self.source}, target: {self.target}}}
 profiles:
   eager: {{first: {{source: {{sequence: 2}}}}}}
-spark:
-  spark.sql.shuffle.partitions: 1
 """)
 
     def headgate(self, *arguments: str) -> str:
