@@ -54,9 +54,8 @@ containers: {{a: {table} f:v}}
 actions:
   feed: {{input: a}}
   step:
-    step: steps:copy
+    command: ["true"]
     when: {{a: {{sequence: [100, 1100]}}}}
-    parameters: {{source: a, target: a}}
 adjustment:
   every: 500 ms
   window: 2 s

@@ -53,7 +53,7 @@ def test_what_it_knows_is_the_table(
         around.put(table, ((b"r%06d" % i, {b"f:v": b"1"}) for i in range(ROWS)))
     name = f"long-{stand.identity}"
     agent = stand.start_agent("first", STRETCH)
-    stand.submit(agent, flow_text(name, table))
+    stand.submit(agent, flow_text(name, table), shadow=True)
     stop = threading.Event()
     writer = threading.Thread(target=beside, args=(stand.thrift2, table, stop))
     writer.start()
