@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import sys
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 try:
     import msgspec
@@ -30,11 +30,20 @@ class CommandEntry(msgspec.Struct, frozen=True):
         name: What people type, and the module in this package.
         summary: What ``headgate --help`` says of it.
         extra: The extra of the distribution that its imports need.
+        module: Where it lives, if not in the module of its name.
+        function: What is called there, if not the function of its name.
     """
 
     name: str
     summary: str
     extra: str
+    module: str = ""
+    function: str = ""
+
+    @property
+    def place(self) -> str:
+        """The whole name of its module."""
+        return f"headgate.cli.{self.module or self.name}"
 
 
 ENTRIES = (
@@ -55,9 +64,11 @@ ENTRIES = (
 class LazyCommands(TyperGroup):
     """A group that knows its commands by name and imports the one that is called."""
 
+    entries: ClassVar[tuple[CommandEntry, ...]] = ENTRIES
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._entries = {entry.name: entry for entry in ENTRIES if _exists(entry)}
+        self._entries = {entry.name: entry for entry in self.entries if _exists(entry)}
         for entry in self._entries.values():
             self.add_command(TyperCommand(entry.name, help=entry.summary))
 
@@ -105,12 +116,12 @@ def main() -> None:
 
 
 def _exists(entry: CommandEntry) -> bool:
-    return importlib.util.find_spec(f"headgate.cli.{entry.name}") is not None
+    return importlib.util.find_spec(entry.place) is not None
 
 
 def _load(entry: CommandEntry) -> Any:
     try:
-        module = importlib.import_module(f"headgate.cli.{entry.name}")
+        module = importlib.import_module(entry.place)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "headgate":
             raise
@@ -123,5 +134,5 @@ def _load(entry: CommandEntry) -> Any:
     if hasattr(module, "app"):
         return typer.main.get_command(module.app)
     single = typer.Typer(add_completion=False)
-    single.command(entry.name)(getattr(module, entry.name))
+    single.command(entry.name)(getattr(module, entry.function or entry.name))
     return typer.main.get_command(single)

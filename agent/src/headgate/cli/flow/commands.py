@@ -14,24 +14,49 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from headgate.agent import Refused, Seals, unsigned
-from headgate.agent import sign as seal
 from headgate.cli.agent_client import (
     AgentOption,
     keep_shown,
 )
+from headgate.cli.app import CommandEntry, LazyCommands
 from headgate.cli.flow.asking import ANSWER, ask, fail, printed
 from headgate.cli.flow.check import check, schema, show_problems
 from headgate.cli.flow.oozie import export_file, import_file
-from headgate.cli.flow.train import knowledge, train
-from headgate.cli.flow.tune import flow_tune
 from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.flow.wave_times import wave_time
 from headgate.cli.json_document import JsonOption
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
 
+
+class FlowCommands(LazyCommands):
+    """The commands that load what others need not wait for: replays and learning."""
+
+    entries = (
+        CommandEntry(
+            "tune",
+            "Propose bounds for a target, by replaying what was recorded under many.",
+            "agent,local",
+            "flow.tune",
+            "flow_tune",
+        ),
+        CommandEntry(
+            "train",
+            "Train the models of learned triggers on the newest waves.",
+            "agent",
+            "flow.train",
+        ),
+        CommandEntry(
+            "knowledge",
+            "Write what a dataflow was learned from to a Parquet file, take one in, or delete.",
+            "agent",
+            "flow.train",
+        ),
+    )
+
+
 app = typer.Typer(
+    cls=FlowCommands,
     name="flow",
     no_args_is_help=True,
     add_completion=False,
@@ -41,9 +66,6 @@ app = typer.Typer(
 app.callback()(keep_shown)
 app.command("check")(check)
 app.command("schema")(schema)
-app.command("tune")(flow_tune)
-app.command("train")(train)
-app.command("knowledge")(knowledge)
 app.command("import")(import_file)
 app.command("export")(export_file)
 
@@ -257,6 +279,9 @@ def sign(
     json: JsonOption = False,
 ) -> None:
     """Show what a row of the state table would run, and have it run: of an earlier version."""
+    from headgate.agent import Refused, Seals, unsigned
+    from headgate.agent import sign as seal
+
     row = ask("GET", f"/v1/flows/{name}/sign", agent, json=json)
     value = b64decode(row["value"])
     try:
