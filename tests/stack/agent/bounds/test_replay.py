@@ -47,6 +47,7 @@ actions:
     {second}
 spark:
   spark.sql.shuffle.partitions: 1
+spark_pool: replayed
 """
 
 
