@@ -26,7 +26,8 @@ from headgate.spark import Committed, RunKey, RunLedger
 pytestmark = pytest.mark.stack
 
 WRITERS = 2  # of each dialect
-PAUSE = 0.01  # seconds between two requests of a writer: others use this machine too
+PAUSE = 0.01  # seconds between two requests of a writer, over many kills
+QUICK_PAUSE = 0.1  # the same where others use this machine too
 OK = 200
 AWAY = 0.1  # seconds until a writer whose observer is gone tries again
 LARGEST_BATCH = 20  # rows
@@ -34,7 +35,7 @@ REWRITES = 0.3  # of the rows a writer writes: rows that it wrote before
 BOUND = 50  # updates that launch a run
 START = 180.0  # seconds for an agent to take the dataflow over and start a worker
 LONGEST = 0.5  # seconds after a step began; it is then at its end, or past its commit
-LOOK = 0.02  # seconds between two looks whether a step runs
+LOOK = 0.05  # seconds between two looks whether a step runs
 PATIENCE = 240.0  # seconds for everything to come to rest after the last kill
 BROKEN = (OSError, TException, ClientError)
 """What a client raises when it does not learn what became of its request."""
@@ -136,6 +137,7 @@ class Writer:
     name: str
     connect: Connect
     choices: random.Random
+    pause: float
     attempted: list[Write] = field(default_factory=list)
     acknowledged: list[Write] = field(default_factory=list)
     requests: int = 0
@@ -167,7 +169,7 @@ class Writer:
                     self.broken += 1
                     return
                 self.acknowledged.extend(rows.items())
-                stop.wait(PAUSE)
+                stop.wait(self.pause)
 
     def _rows(self) -> dict[bytes, bytes]:
         size = self.choices.choice((1, 1, 1, self.choices.randint(2, LARGEST_BATCH)))
@@ -281,13 +283,15 @@ def requests(kafka: str, table: str) -> Iterator[tuple[int, RequestPart, list[Wr
 class Trial:
     """One dataflow, what was written to its input, and what became of it."""
 
-    def __init__(self, stand: Any, seed: int) -> None:
+    def __init__(self, stand: Any, seed: int, pause: float) -> None:
         self.stand = stand
         self.name = f"conservation-{stand.identity}"
         self.tables = {name: stand.stack.table(name) for name in ("input", "copied", "mirrored")}
         (stand.directory / "conservation_steps.py").write_text(STEPS)
         self.writers = [
-            Writer(f"{connect.__name__}-{number}", connect, random.Random(f"{seed}-{number}"))
+            Writer(
+                f"{connect.__name__}-{number}", connect, random.Random(f"{seed}-{number}"), pause
+            )
             for number, connect in enumerate((Thrift1Client, Thrift2Client) * WRITERS)
         ]
         self.supervisor = Supervisor(stand, random.Random(seed))
@@ -417,8 +421,8 @@ def _difference(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> str:
     return f"{len(rows)} of {len(left)} rows differ: {shown}"
 
 
-def survive(stand: Any, seed: int, seconds: float, kills: int) -> None:
-    trial = Trial(stand, seed)
+def survive(stand: Any, seed: int, seconds: float, kills: int, pause: float = PAUSE) -> None:
+    trial = Trial(stand, seed, pause)
     trial.write(seconds, kills)
     trial.finish()
     print(json.dumps(trial.check()))
@@ -427,7 +431,7 @@ def survive(stand: Any, seed: int, seconds: float, kills: int) -> None:
 def test_every_acknowledged_update_is_counted_and_consumed_whatever_is_killed(
     stack: Any, tmp_path: Any, make_stand: Callable[..., Any]
 ) -> None:
-    survive(make_stand(tmp_path), seed=1, seconds=15.0, kills=3)
+    survive(make_stand(tmp_path), seed=1, seconds=9.0, kills=3, pause=QUICK_PAUSE)
 
 
 @pytest.mark.soak
