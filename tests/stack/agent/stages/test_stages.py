@@ -125,8 +125,16 @@ class Followed:
         }
 
 
-def test_a_stage_goes_on_from_its_state_though_its_worker_and_agent_are_killed(
-    make_stand: Any, tmp_path: Path, eventually: Any
+def stored(agent: Any, name: str, action: str) -> StoredState:
+    """Return the state of a stage as it was committed last."""
+    statuses = agent.ask("GET", f"/v1/flows/{name}/stages")
+    (status,) = (each for each in statuses if each["action"] == action)
+    return StoredState(status["location"], name, action, status["manifest"])
+
+
+@pytest.mark.parametrize("killing", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_stage_goes_on_from_its_state_and_from_one_that_was_compacted_or_rebuilt(
+    make_stand: Any, tmp_path: Path, eventually: Any, killing: bool
 ) -> None:
     stand = make_stand(tmp_path)
     (tmp_path / "stages.py").write_text(STAGES)
@@ -147,24 +155,25 @@ def test_a_stage_goes_on_from_its_state_though_its_worker_and_agent_are_killed(
         agent.wave(name)
         assert stand.rows(times) == expected.rows
 
-    (tmp_path / "hold").touch()
-    wave()
-    number = agent.ask("POST", f"/v1/flows/{name}/waves", {})["wave"]
-    eventually(lambda: any(r["outcome"] == "running" for r in agent.runs(name, "follow")))
-    for process in agent.descendants():
-        process.kill()
-    (tmp_path / "hold").unlink()
-    agent.settle(name, number)
-    assert stand.rows(times) == expected.rows
+    if killing:  # otherwise the stages below are killed
+        (tmp_path / "hold").touch()
+        wave()
+        number = agent.ask("POST", f"/v1/flows/{name}/waves", {})["wave"]
+        eventually(lambda: any(r["outcome"] == "running" for r in agent.runs(name, "follow")))
+        for process in agent.descendants():
+            process.kill()
+        (tmp_path / "hold").unlink()
+        agent.settle(name, number)
+        assert stand.rows(times) == expected.rows
 
-    wave()
-    agent.kill()
-    agent = stand.start_agent()
-    agent.await_dataflows()
-    agent.wave(name)
-    wave()
-    agent.wave(name)
-    assert stand.rows(times) == expected.rows
+        wave()
+        agent.kill()
+        agent = stand.start_agent()
+        agent.await_dataflows()
+        agent.wave(name)
+        wave()
+        agent.wave(name)
+        assert stand.rows(times) == expected.rows
     committed = [r for r in agent.runs(name, "follow") if r["outcome"] == "committed"]
     manifests = list((tmp_path / "state").rglob("*.manifest"))
     assert len(manifests) >= len(committed), "one for each commit, and of attempts that were killed"
@@ -177,10 +186,6 @@ def test_a_stage_goes_on_from_its_state_though_its_worker_and_agent_are_killed(
             )
         )
 
-    def state() -> StoredState:
-        [status] = agent.ask("GET", f"/v1/flows/{name}/stages")
-        return StoredState(status["location"], name, "follow", status["manifest"])
-
     compacted = agent.ask("POST", f"/v1/flows/{name}/stages/compact", {"action": "follow"})
     end(compacted["run"])
     wave()
@@ -191,9 +196,10 @@ def test_a_stage_goes_on_from_its_state_though_its_worker_and_agent_are_killed(
     end(rebuilt["runs"]["follow"])
     expected.times = dict.fromkeys(expected.values, 1)
     assert stand.rows(times) == expected.rows, "it has seen each row once"
-    known = {row["_key"]: row["value"] for row in state().arrow().to_pylist()}
+    state = stored(agent, name, "follow")
+    known = {row["_key"]: row["value"] for row in state.arrow().to_pylist()}
     assert known == {row.decode(): value for row, value in expected.values.items()}
-    assert list(state().damaged()) == []
+    assert list(state.damaged()) == []
 
 
 def test_a_stage_reads_each_increment_once_though_worker_and_agent_are_killed(
@@ -204,13 +210,14 @@ def test_a_stage_reads_each_increment_once_though_worker_and_agent_are_killed(
     source, totals = (stand.stack.table(name) for name in ("source", "totals"))
     name = f"flows-{stand.identity}"
     text = TWO_STAGES.format(name=name, source=source, totals=totals, state=tmp_path / "state")
-    drawn = random.Random(11)
+    drawn, followed = random.Random(11), Followed()
     expected: dict[bytes, int] = {}
 
     def wave(size: int = 12) -> None:
         """Write rows: of more than eight an epoch is a Spark job."""
         rows = {b"r%d" % row: b"%d" % drawn.randrange(3) for row in drawn.sample(range(60), size)}
         stand.write(source, rows)
+        followed.write(rows)
         for row in rows:
             expected[row[:2]] = expected.get(row[:2], 0) + 1
 
@@ -251,7 +258,7 @@ def test_a_stage_reads_each_increment_once_though_worker_and_agent_are_killed(
         return next(each for each in actions if each["action"] == "add")
 
     (tmp_path / "broken").touch()
-    wave()
+    wave(4)
     agent.ask("POST", f"/v1/flows/{name}/waves", {})
     eventually(lambda: "ValueError: it is broken" in explained()["missing"])
     failure = explained()["runnable_failure"]
@@ -261,9 +268,13 @@ def test_a_stage_reads_each_increment_once_though_worker_and_agent_are_killed(
     agent.ask("POST", f"/v1/flows/{name}/retry", {"action": "add"})
     eventually(all_added)
 
-    wave()
+    wave(4)
     agent.wave(name)
     eventually(all_added)
+    known = stored(agent, name, "follow").arrow().to_pylist()
+    assert {row["_key"].encode(): (row["value"], row["times"]) for row in known} == {
+        row: (value, followed.times[row]) for row, value in followed.values.items()
+    }, "its state has gone on through all of this"
     added = explained()
     assert [(f["flow"], f["source"], f["unread"]) for f in added["flows"]] == [
         ("times", "follow.times", 0)
