@@ -82,7 +82,7 @@ actions:
     when:
       d: {{sequence: 1}}
     retries: {{attempts: 5, backoff: 1 s}}
-    timeout: 25 s
+    timeout: 12 s
     parameters: {{source: d, target: stopped, flag: {self.late}}}
   paused:
     step: steps:copy
@@ -220,7 +220,7 @@ def test_a_step_beyond_its_timeout_is_stopped_and_tried_again(
         eventually(lambda: (1, "timed-out") in outcomes(agent, flow, "late"))
     agent.settle(flow.name, number)
     assert outcomes(agent, flow, "late") == [(1, "timed-out"), (2, "committed")]
-    assert "timeout of 25 s" in agent.runs(flow.name, "late")[0]["reason"]
+    assert "timeout of 12 s" in agent.runs(flow.name, "late")[0]["reason"]
     assert stand.rows(flow.tables["stopped"]) == {b"1": b"20.0"}
 
 
