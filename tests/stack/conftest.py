@@ -363,9 +363,12 @@ def _address(written: str | int) -> Address:
     return Address(host or "127.0.0.1", int(port))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack whose parts may be killed; ``up`` starts again what is missing."""
+    """A stack whose parts may be killed; ``up`` starts again what is missing.
+
+    It ends with the module: what it idles for in two minutes is more than a start.
+    """
     stack = LocalStack(tmp_path_factory.mktemp("fragile"), "faults", lifetime=Lifetime.WITH_CALLER)
     try:
         stack.up()
