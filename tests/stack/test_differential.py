@@ -30,7 +30,8 @@ from headgate.observer import (
 
 pytestmark = pytest.mark.stack
 
-OPERATIONS = 2000
+OPERATIONS = 800
+MANY = 4000
 SEED = 20_260_401
 FIRST_STAMP = 1_000_000
 VERSIONS = 10_000  # more than any cell gets: all are kept
@@ -377,7 +378,10 @@ class Replay:
                 self.into.put(self.table, [(row, {column: there})], timestamp=self.clock)
 
 
-def test_a_program_does_the_same_through_the_observer(stack, subscriber, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [OPERATIONS, pytest.param(MANY, marks=pytest.mark.soak)])
+def test_a_program_does_the_same_through_the_observer(
+    stack, subscriber, tmp_path: Path, count: int
+) -> None:
     direct, proxied, rebuilt = (
         stack.table("differential", ("f", "g"), versions=VERSIONS) for _ in range(3)
     )
@@ -388,7 +392,7 @@ def test_a_program_does_the_same_through_the_observer(stack, subscriber, tmp_pat
         kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic, partitions=4),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
-    operations = Program(SEED).make(OPERATIONS)
+    operations = Program(SEED).make(count)
     assert len({operation.name for operation in operations}) == KINDS
     with (
         ObserverProcess(config, tmp_path) as observer,
@@ -407,9 +411,11 @@ def test_a_program_does_the_same_through_the_observer(stack, subscriber, tmp_pat
         messages = subscriber.read(proxied, subscriber.barrier(proxied))
 
         assert versions(two, proxied) == versions(two, direct)
-        assert len(versions(two, direct)) > 500
+        assert len(versions(two, direct)) > count / 4
         assert latest(two, proxied) == latest(two, direct)
-        rebuild(messages, Replay(two, rebuilt, proxied))
+        replay = Replay(two, rebuilt, proxied)
+        rebuild(messages, replay)
+        assert replay.cells > count / 2
         assert latest(two, rebuilt) == latest(two, proxied)
 
 
@@ -418,5 +424,4 @@ def rebuild(messages: list[list[UpdateMessage]], replay: Replay) -> None:
         for message in partition:
             if isinstance(message, UpdateBatch):
                 replay.take(message)
-    assert replay.cells > OPERATIONS / 2
     replay.settle()

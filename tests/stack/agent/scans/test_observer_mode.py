@@ -22,7 +22,8 @@ from headgate.flows import parse_dataflow
 
 pytestmark = pytest.mark.stack
 
-PAUSE = 0.01  # seconds between two requests of a writer: others use this machine too
+PAUSE = 0.01  # seconds between two requests of a writer, over many kills
+QUICK_PAUSE = 0.03  # the same where others use this machine too
 ROWS = 150  # of each kind, so that rows are written again and again
 LARGEST = 5  # rows of a request
 DELETES = 0.02  # of the requests that go round
@@ -60,6 +61,7 @@ class Writer:
     address: tuple[str, int]
     table: str
     choices: random.Random
+    pause: float
     deletes: float = 0.0
     updates: dict[str, int] = field(default_factory=lambda: {"own": 0, "mixed": 0})
     error: Exception | None = None
@@ -69,7 +71,7 @@ class Writer:
             with closing(Thrift2Connection(*self.address, timeout=120.0)) as connection:
                 while not stop.is_set():
                     self._write(connection)
-                    stop.wait(PAUSE)
+                    stop.wait(self.pause)
         except Exception as error:
             self.error = error
             raise
@@ -92,8 +94,9 @@ class Writer:
 class Trial:
     """One dataflow, its writers, and an agent that is killed."""
 
-    def __init__(self, stand: Any, seed: int) -> None:
+    def __init__(self, stand: Any, seed: int, pause: float = PAUSE) -> None:
         self.stand = stand
+        self.pause = pause
         self.choices = random.Random(seed)
         self.table = stand.stack.table("mixed")
         self.name = f"mixed-{stand.identity}"
@@ -109,7 +112,8 @@ class Trial:
         self, kind: str, address: tuple[str, int], number: int, deletes: float = 0.0
     ) -> Writer:
         choices = random.Random(f"{kind}-{number}-{self.choices.random()}")
-        return Writer(kind, f"{kind}-{number}", address, self.table, choices, deletes)
+        name = f"{kind}-{number}"
+        return Writer(kind, name, address, self.table, choices, self.pause, deletes)
 
     def write(self, seconds: float, kills: int) -> None:
         stop = threading.Event()
@@ -192,7 +196,7 @@ class Trial:
 def test_the_agents_view_is_the_table_whoever_wrote(
     make_stand: Callable[[Path], Any], tmp_path: Path
 ) -> None:
-    trial = Trial(make_stand(tmp_path), seed=1)
+    trial = Trial(make_stand(tmp_path), seed=1, pause=QUICK_PAUSE)
     trial.write(seconds=12.0, kills=1)
     print(trial.check())
 
