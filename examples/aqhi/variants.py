@@ -32,7 +32,7 @@ class City(Struct, frozen=True):
     """The folder for step D's charts."""
 
 
-def dataflow(name: str, city: City, sigma: float | None) -> str:
+def dataflow(name: str, city: City, sigma: float | None, pool: str = "") -> str:
     """Return the text of a dataflow file.
 
     Times are left out: waves follow each other as fast as they are computed, or as a record has
@@ -43,6 +43,7 @@ def dataflow(name: str, city: City, sigma: float | None) -> str:
         city: the input's properties.
         sigma: the bound of step C in percent of the detectors; None takes all bounds away, so that
             every step runs after every wave.
+        pool: of the dataflows that share a Spark session; empty: it has one of its own.
     """
     tree: dict[str, Any] = yaml.safe_load(DATAFLOW_FILE.read_text(encoding="utf-8"))
     tree["name"] = name
@@ -65,6 +66,8 @@ def dataflow(name: str, city: City, sigma: float | None) -> str:
     if sigma is not None:
         actions["zones"]["when"]["detectors"]["sequence"] = f"{sigma:g}%"
         actions["index"]["when"]["hotspots"]["value"]["against"] = city.reference / _TENTH
+    if pool:
+        tree["spark_pool"] = pool
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 

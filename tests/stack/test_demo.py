@@ -17,7 +17,7 @@ from aqhi.generator import Trend, generate
 from aqhi.grid import Grid
 
 SIDE = 8
-WAVES = 4
+WAVES = 3
 SIGMAS = (20, 120)
 SEED = 1
 STAND_VARIABLE = "HEADGATE_DEMO_STAND"

@@ -75,6 +75,11 @@ def test_a_variant_shares_the_input_and_nothing_else():
     assert [table for table in used if not table.startswith("town-")] == [SENSORS_TABLE]
 
 
+def test_a_variant_may_share_a_spark_session():
+    assert parse_dataflow(dataflow("town", CITY, 20, "towns"), "town").spark_pool == "towns"
+    assert parsed(20).spark_pool == ""
+
+
 def test_parameters_are_those_of_the_city():
     launchers = parsed(20).launchers
     assert launchers["zones"].parameters == {"side": 20}

@@ -52,6 +52,8 @@ _SIGMAS = (20.0, 80.0)  # per cent: the ends of the paper's range
 _REAL_SIGMAS = (20.0,)  # one alone: a week of waves is long
 _START = datetime.fromisoformat("2015-11-27")  # a week from hardly any to the worst pollution
 _SYNCHRONOUS = "aqhi-synchronous"
+_POOL = "aqhi"
+"""Of all dataflows: the plans of their steps are the same, and are compiled once for all."""
 
 
 @app.callback()
@@ -222,7 +224,7 @@ def _compare(
         narrator.say(f"dataflows: submitting {', '.join(way.dataflow for way in ways)}")
         with ThreadPoolExecutor(len(texts)) as pool:
             list(pool.map(lambda text: dataflows.submit(text, directory), texts))
-        narrator.say("Spark: starting a session for each dataflow")
+        narrator.say("Spark: starting the session of all dataflows")
         dataflows.wait_warm([way.dataflow for way in ways])
         hbase = FreshTables(host, port)
         comparing = Comparing(city.grid, ways, feeder(hbase, city.grid), dataflows, hbase)
@@ -240,11 +242,11 @@ def _followed(place: Any, sigmas: Sequence[float]) -> tuple[list[Followed], list
     from aqhi.comparison import Followed
     from aqhi.variants import bounds_in_words, dataflow
 
-    texts = [dataflow(_SYNCHRONOUS, place, None)]
+    texts = [dataflow(_SYNCHRONOUS, place, None, _POOL)]
     ways = [Followed(_SYNCHRONOUS, "synchronous", "none", place.reference)]
     for sigma in sigmas:
         name = f"aqhi-{sigma:g}".replace(".", "_")
-        texts.append(dataflow(name, place, sigma))
+        texts.append(dataflow(name, place, sigma, _POOL))
         words = bounds_in_words(texts[-1])
         ways.append(Followed(name, f"σ {sigma:g} %", words, place.reference))
     return ways, texts
