@@ -12,10 +12,6 @@ LONG = (
     "tests/stack/spark/test_worker.py",
     "tests/stack/agent/test_agent.py",
     "tests/stack/agent/faults/test_conservation.py",
-    "tests/stack/agent/launchers/test_pools.py",
-    "tests/stack/agent/test_ownership.py",
-    "tests/stack/agent/bounds/test_replay.py",
-    "tests/stack/agent/test_examples.py",
     "tests/examples/linear_road/test_steps.py",
     "tests/worlds/test_worlds.py",
 )

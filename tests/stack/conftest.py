@@ -291,17 +291,11 @@ class ThriftServers:
 LONGEST = (
     "test_demo.py",
     "test_conservation.py",
-    "test_takeover.py",
-    "test_examples.py",
-    "test_restart.py",
-    "test_replay.py",
     "test_local_stack.py",
     "test_learned.py",
     "test_outages.py",
     "test_worker.py",
-    "test_pools.py",
     "test_agent.py",
-    "test_ownership.py",
     "test_faults.py",
 )
 """Files of tests that take a minute or more: they are begun first, so that no process is left alone
