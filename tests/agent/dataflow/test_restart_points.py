@@ -185,7 +185,7 @@ class ValueWorld(World):
 
 
 @pytest.mark.parametrize("victims", VICTIMS, ids=NAMES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_holds_when_observer_and_orphaned_workers_lag_behind(
     make_world: Callable[..., World], victims: Victims, seed: int
 ) -> None:
@@ -195,7 +195,7 @@ def test_it_holds_when_observer_and_orphaned_workers_lag_behind(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("victims", VICTIMS, ids=NAMES)
-@pytest.mark.parametrize("seed", range(4, 60))
+@pytest.mark.parametrize("seed", range(2, 60))
 def test_it_holds_in_many_orders(
     make_world: Callable[..., World], victims: Victims, seed: int
 ) -> None:

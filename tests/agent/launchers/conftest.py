@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.flows import JobLauncher
 from headgate.spark import StepRequest, Thrift2Address
+
+HERE = str(Path(__file__).resolve().parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)  # for ``scripted_worker``
 
 MakeJob = Callable[[JobLauncher], tuple[JobFiles, Job]]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import queue
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from scripted_worker import write_worker
 
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.resting import Rest
@@ -25,42 +25,33 @@ from headgate.spark import (
 )
 
 WAIT = 300.0  # seconds, on the busiest machine, until something that must happen counts as missing
-WORKER = """#!{python}
-import os, sys
-from pathlib import Path
-from headgate.spark import *
-out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
-def say(message):
-    out.write(encode_line(message))
-    out.flush()
-conf = decode_message(sys.stdin.buffer.readline()).conf
-if "unfit" in conf:
-    say(WorkerFailed("no Java", ""))
+WORKER = """
+if "unfit" in heard(sys.stdin.buffer.readline()).conf:
+    say("unfit", reason="no Java", detail="")
     sys.exit(1)
-say(WorkerReady(os.getpid(), "4", 0.1))
-held = {{}}
+ready()
+held = {}
 for line in sys.stdin.buffer:
-    match decode_message(line):
-        case StepRequest() as request:
-            say(StepStarted(request.run, request.attempt, request.space))
-            if request.entry == "m:die":
-                os._exit(3)
-            if request.entry in ("m:wait", "m:stuck"):
-                held[request.space, request.run] = request
-            if request.entry == "m:release":
-                for one in held.values():
-                    say(StepEnded(one.run, one.attempt, Ending.COMMITTED, 0.1, space=one.space))
-                held.clear()
-            if request.entry in ("m:work", "m:release"):
-                say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1,
-                              space=request.space, log=request.directory))
-        case CancelStep(run=run, attempt=attempt, space=space):
-            if held[space, run].entry == "m:wait":
-                del held[space, run]
-                say(StepEnded(run, attempt, Ending.CANCELLED, 0.1, space=space))
-        case CloseSpace(space=space):
-            with open("closed", "a") as closed:
-                closed.write(space + "\\n")
+    request = heard(line)
+    if request.type == "step":
+        started(request)
+        if request.entry == "m:die":
+            os._exit(3)
+        if request.entry in ("m:wait", "m:stuck"):
+            held[request.space, request.run] = request
+        if request.entry == "m:release":
+            for one in held.values():
+                ended(one)
+            held.clear()
+        if request.entry in ("m:work", "m:release"):
+            ended(request, log=request.directory)
+    elif request.type == "cancel":
+        if held[request.space, request.run].entry == "m:wait":
+            del held[request.space, request.run]
+            ended(request, "cancelled")
+    elif request.type == "close":
+        with open("closed", "a") as closed:
+            closed.write(request.space + "\\n")
 """
 
 
@@ -103,11 +94,9 @@ class PoolsHarness:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._python = directory / "python"
-        self._python.write_text(WORKER.format(python=sys.executable))
-        self._python.chmod(0o755)
+        self._python = write_worker(directory / "python", WORKER)
         self._supervision = Supervision(lambda _: None)
-        self._pools = SessionPools(directory / "pools", str(self._python), None)
+        self._pools = SessionPools(directory / "pools", self._python, None)
         self.flows: list[Flow] = []
 
     def flow(self, name: str, start: StartSession | None = None, idle: float = 0.0) -> Flow:
@@ -117,7 +106,7 @@ class PoolsHarness:
                 lambda report: WarmSession(
                     start or StartSession(pool="p"),
                     self.directory / name,
-                    str(self._python),
+                    self._python,
                     WAIT,
                     report,
                     self._supervision,

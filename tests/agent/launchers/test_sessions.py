@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import queue
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from scripted_worker import write_worker
 
 from headgate.agent.launchers.warm.resting import Rest
 from headgate.agent.launchers.warm.sessions import WarmSession
@@ -24,28 +24,22 @@ from headgate.spark import (
 )
 
 WAIT = 300.0  # seconds, on the busiest machine, until something that must happen counts as missing
-WORKER = """#!{python}
-import os, sys, time
-from headgate.spark import *
-out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
-def say(message):
-    out.write(encode_line(message))
-    out.flush()
-behaviour = decode_message(sys.stdin.buffer.readline()).conf.get("behaviour", "")
+WORKER = """
+behaviour = heard(sys.stdin.buffer.readline()).conf.get("behaviour", "")
 if behaviour == "unfit":
-    say(WorkerFailed("no Java", "Traceback: no Java"))
+    say("unfit", reason="no Java", detail="Traceback: no Java")
     sys.exit(1)
 if behaviour != "cold":
-    say(WorkerReady(os.getpid(), "4", 0.1))
+    ready()
 for line in sys.stdin.buffer:
-    request = decode_message(line)
-    say(StepStarted(request.run, request.attempt))
+    request = heard(line)
+    started(request)
     if request.entry == "m:die":
         os._exit(3)
     while request.entry == "m:wait" and not os.path.exists("{finish}"):
         time.sleep(0.01)
     if request.entry in ("m:work", "m:wait"):
-        say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1))
+        ended(request)
 """
 
 
@@ -53,15 +47,13 @@ class SessionHarness:
     """A session and what it reports."""
 
     def __init__(self, directory: Path, behaviour: str, patience: float, idle: float) -> None:
-        python = directory / "python"
         self.finish = directory / "finish"
-        python.write_text(WORKER.format(python=sys.executable, finish=self.finish))
-        python.chmod(0o755)
+        python = write_worker(directory / "python", WORKER.format(finish=self.finish))
         self.reports: queue.Queue[Report] = queue.Queue()
         self.session = WarmSession(
             StartSession({"behaviour": behaviour}),
             directory / "work",
-            str(python),
+            python,
             patience,
             self.reports.put,
             Supervision(lambda _: None),

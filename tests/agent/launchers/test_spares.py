@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import queue
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from scripted_worker import write_worker
 
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.sessions import WarmSession
@@ -19,27 +19,21 @@ from headgate.agent.supervision import Supervision
 from headgate.spark import Ending, StartSession, StepEnded, StepRequest, Thrift2Address
 
 WAIT = 300.0  # seconds, on the busiest machine, until something that must happen counts as missing
-WORKER = """#!{python}
-import os, sys
-from headgate.spark import *
-out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
-def say(message):
-    out.write(encode_line(message))
-    out.flush()
+WORKER = """
 for line in sys.stdin.buffer:
-    match decode_message(line):
-        case StartSession():
-            say(WorkerReady(os.getpid(), "4", 0.1))
-        case AdoptSession(conf=conf, directory=directory):
-            if "spark.sql.static" in conf:
-                say(WorkerFailed("static", "it cannot be changed"))
-                sys.exit(1)
-            with open("adopted", "w") as told:
-                told.write(directory)
-            say(WorkerReady(os.getpid(), "4", 0.0))
-        case StepRequest() as request:
-            say(StepStarted(request.run, request.attempt))
-            say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1))
+    request = heard(line)
+    if request.type == "start":
+        ready()
+    elif request.type == "adopt":
+        if "spark.sql.static" in request.conf:
+            say("unfit", reason="static", detail="it cannot be changed")
+            sys.exit(1)
+        with open("adopted", "w") as told:
+            told.write(request.directory)
+        ready(0.0)
+    else:
+        started(request)
+        ended(request)
 """
 REQUEST = StepRequest("flow", "a", "run", 1, 1, "m:work", Thrift2Address("h", 1), "k:1")
 
@@ -61,14 +55,12 @@ class SparesHarness:
 
     def __init__(self, directory: Path, number: int, start: StartSession) -> None:
         self._directory = directory
-        self._python = directory / "python"
-        self._python.write_text(WORKER.format(python=sys.executable))
-        self._python.chmod(0o755)
+        self._python = write_worker(directory / "python", WORKER)
         self._supervision = Supervision(lambda _: None)
         self.spares = SpareSessions(
-            number, start, directory / "spares", str(self._python), WAIT, self._supervision, 0.0
+            number, start, directory / "spares", self._python, WAIT, self._supervision, 0.0
         )
-        self._pools = SessionPools(directory / "pools", str(self._python), self.spares)
+        self._pools = SessionPools(directory / "pools", self._python, self.spares)
         self.sessions: list[WarmSession] = []
         # Such as the JVM of another test's Spark.
         self._others = children()
@@ -87,7 +79,7 @@ class SparesHarness:
             WarmSession(
                 start,
                 self._directory / f"flow-{len(self.sessions)}",
-                str(self._python),
+                self._python,
                 WAIT,
                 reports.put,
                 self._supervision,
@@ -102,7 +94,7 @@ class SparesHarness:
             WarmSession(
                 StartSession(pool="p"),
                 self._directory / name,
-                str(self._python),
+                self._python,
                 WAIT,
                 reports.put,
                 self._supervision,

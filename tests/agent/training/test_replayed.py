@@ -166,11 +166,23 @@ def test_runs_fall_where_the_agents_made_them_over_training_takeover_and_death(
     assert [wanted.wave for wanted in same.wanted] == [25]
 
 
-@pytest.mark.parametrize("points", [*range(2, 50, 6), 28])
+@pytest.mark.parametrize("points", [*range(2, 50, 12), 28])
 def test_a_death_in_the_middle_of_a_wave_is_replayed_with_what_came_of_it(
     replaying: Replaying, points: int
 ) -> None:
     """Until the next agent has the model, steps run, and how long that is nobody knows before."""
+    death_is_replayed(replaying, points)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("points", range(1, 50))
+def test_a_death_at_any_moment_is_replayed_with_what_came_of_it(
+    replaying: Replaying, points: int
+) -> None:
+    death_is_replayed(replaying, points)
+
+
+def death_is_replayed(replaying: Replaying, points: int) -> None:
     world = replaying.served.world
     replaying.learn()
     agents = len(world.agents)
