@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import tomllib
 from collections import Counter
@@ -67,17 +68,21 @@ def python_files(*folders: Path) -> Iterator[Path]:
                 yield path
 
 
-def house_files() -> Iterator[Path]:
-    """Every file that belongs to the project: what builds, caches and version control put aside."""
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        put_aside = any(
-            (part.startswith(".") and part not in {".ci", ".gitignore"})
-            or part in {"__pycache__", "build", "dist"}
-            for part in parts
-        )
-        if path.is_file() and not put_aside and path.suffix not in {".so", ".pyc"}:
-            yield path
+def put_aside(name: str) -> bool:
+    """Whether it is what builds, caches and version control put aside."""
+    hidden = name.startswith(".") and name not in {".ci", ".gitignore"}
+    return hidden or name in {"__pycache__", "build", "dist"}
+
+
+@cache
+def house_files() -> tuple[Path, ...]:
+    """Every file that belongs to the project; what was put aside is many times as much."""
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not put_aside(name)]
+        found += [Path(folder, name) for name in names if not put_aside(name)]
+    kept = (path for path in found if path.is_file() and path.suffix not in {".so", ".pyc"})
+    return tuple(sorted(kept))
 
 
 def text_of(path: Path) -> str:
@@ -149,19 +154,63 @@ def statements(tree: ast.Module) -> Iterator[ast.AST]:
                 waiting += found
 
 
-def imports(path: Path) -> Iterator[tuple[int, str, str | None]]:
-    """Each import of the file: its line, the module, and the name taken from it."""
+class Import(NamedTuple):
+    """One name that a file imports."""
+
+    line: int
+    module: str
+    name: str | None
+    """None where it is the module itself."""
+    known_as: str
+
+
+class HouseClass(NamedTuple):
+    """What counts of a class."""
+
+    name: str
+    path: Path
+    bases: list[str]
+    methods: set[str]
+
+
+class HouseFile(NamedTuple):
+    """What counts of a file: syntax trees of all files at once cost three times the time."""
+
+    imports: list[Import]
+    classes: list[HouseClass]
+
+
+@cache
+def house_file(path: Path) -> HouseFile:
+    """What is in a file, which is parsed once for all that asks."""
+    imported: list[Import] = []
+    classes: list[HouseClass] = []
     for node in statements(ast.parse(text_of(path), filename=str(path))):
         match node:
             case ast.Import(names=names):
-                yield from ((node.lineno, alias.name, None) for alias in names)
+                imported += [Import(node.lineno, one.name, None, one.name) for one in names]
             case ast.ImportFrom(module=module, names=names, level=level):
-                yield from ((node.lineno, "." * level + (module or ""), a.name) for a in names)
+                source = "." * level + (module or "")
+                imported += [
+                    Import(node.lineno, source, one.name, one.asname or one.name) for one in names
+                ]
+            case ast.ClassDef():
+                classes.append(house_class(path, node))
+    return HouseFile(imported, classes)
+
+
+def house_class(path: Path, node: ast.ClassDef) -> HouseClass:
+    return HouseClass(
+        node.name,
+        path,
+        [ast.unparse(base).partition("[")[0] for base in node.bases],
+        {one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)},
+    )
 
 
 def trespasses(path: Path, own: str | None) -> Iterator[str]:
     """What a file imports across rooms other than ``from headgate.ROOM import NAME``."""
-    for line, module, name in imports(path):
+    for line, module, name, _ in house_file(path).imports:
         parts = module.split(".")
         if module.startswith("."):
             yield f"{place(path, line)}: relative import of {module!r}"
@@ -198,7 +247,7 @@ def test_what_stands_in_the_write_path_imports_nothing_that_decides():
     found = [
         f"{place(path, line)}: {module}"
         for path in python_files(SOURCE_ROOTS["observer"])
-        for line, module, _ in imports(path)
+        for line, module, *_ in house_file(path).imports
         if module.split(".")[0] == "headgate" and module.split(".")[1] in deciding
     ]
 
@@ -244,33 +293,18 @@ def test_folders_can_be_taken_in_at_a_glance():
     assert fuller == set(), f"divide what holds more than {MAX_MODULES} modules"
 
 
-class HouseClass(NamedTuple):
-    """What counts of a class: syntax trees of all files at once cost three times the time."""
-
-    path: Path
-    bases: list[str]
-    methods: set[str]
-
-
-def house_class(path: Path, node: ast.ClassDef) -> HouseClass:
-    return HouseClass(
-        path,
-        [ast.unparse(base).partition("[")[0] for base in node.bases],
-        {one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)},
-    )
-
-
 def test_classes_have_one_job():
     classes: dict[str, list[HouseClass]] = {}
     imported: dict[Path, dict[str, str]] = {}
     for path in python_files(*MEASURED):
-        imported[path] = {}
-        for node in statements(ast.parse(text_of(path))):
-            if isinstance(node, ast.ClassDef):
-                classes.setdefault(node.name, []).append(house_class(path, node))
-            elif isinstance(node, ast.ImportFrom) and node.module is not None:
-                module = node.module.rpartition(".")[2]
-                imported[path] |= {one.asname or one.name: module for one in node.names}
+        file = house_file(path)
+        for one in file.classes:
+            classes.setdefault(one.name, []).append(one)
+        imported[path] = {
+            one.known_as: one.module.rpartition(".")[2]
+            for one in file.imports
+            if one.name is not None and one.module.strip(".")
+        }
 
     def methods(own: HouseClass) -> set[str]:
         found = set(own.methods)
@@ -311,10 +345,12 @@ UNFINISHED = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X)\b")
 
 
 def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    texts = ((path, text_of(path)) for path in house_files())
     return [
         f"{place(path, number)}: {line.strip()[:100]}"
-        for path in house_files()
-        for number, line in enumerate(text_of(path).splitlines(), 1)
+        for path, text in texts
+        if pattern.search(text)  # as of each line: none of the patterns knows where one ends
+        for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
 

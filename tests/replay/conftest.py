@@ -147,9 +147,17 @@ STEPS: dict[str, Step] = {"smooth": smooth, "high": high, "total": total}
 
 
 def run_waves(
-    spec: DataflowSpec, seed: int, waves: int = 30, places: int = 40, seconds: float = 2.0
+    spec: DataflowSpec,
+    seed: int,
+    waves: int = 30,
+    places: int = 40,
+    seconds: float = 2.0,
+    after: Callable[[Recorded], None] = lambda _: None,
 ) -> Recorded:
-    """Record ``spec`` over seeded waves, each of a random part of the places."""
+    """Record ``spec`` over seeded waves, each of a random part of the places.
+
+    ``after`` is called with what is there at the end of each wave.
+    """
     chance = random.Random(seed)
     world = Recorded(spec, STEPS)
     world.seconds = seconds
@@ -159,6 +167,7 @@ def run_waves(
         level = 50 + 10 * chance.random() - 5
         world.feed("readings", {b"%03d" % n: level + 15 * chance.gauss(0, 1) for n in chosen})
         world.end_wave()
+        after(world)
     return world
 
 

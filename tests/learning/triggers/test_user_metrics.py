@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import msgspec
 import pytest
@@ -67,11 +68,13 @@ def begun(waves: int = 90, models: bool = True) -> Lived:
     world = Lived(AllWaves(1, waves), settings(metric=OWN), unchecked)
     world.metrics = worst
     if models:
-        world.use(MODELS)
+        world.use(known_models())
     return world
 
 
-MODELS = fitted(AllWaves(1, WAVES), 0.0, metric=OWN, computes=worst)[1]
+@cache
+def known_models() -> Mapping[str, bytes]:
+    return fitted(AllWaves(1, WAVES), 0.0, metric=OWN, computes=worst)[1]
 
 
 def until_asked(world: Lived) -> MetricQuestion:
@@ -287,7 +290,7 @@ def test_what_it_fails_on_counts_as_a_violation_where_a_skip_was_audited() -> No
         Lived(AllWaves(1, WAVES), settings(audit=0.9, metric=OWN), unchecked) for _ in range(2)
     )
     for world in (known, failed):
-        world.use(MODELS)
+        world.use(known_models())
         world.metrics = worst
     audited = known.policy("draw").state.outputs["map"]
     while audited.decided.audit is None or not 0.0 < audited.decided.audit.ratio <= 1.0:
@@ -362,7 +365,7 @@ def test_an_agent_that_takes_over_asks_again_and_learns_the_same() -> None:
     assert {question.bound: question for question in again} == asked
     for question in again:  # before the models are at hand again
         taken.answer(question.bound, encode_answer(Measured([worst(question)])))
-    taken.use(MODELS)
+    taken.use(known_models())
     taken.metrics = worst
     for step, output in STEPS.items():
         assert (
@@ -400,7 +403,7 @@ def test_a_model_that_was_learned_for_another_error_does_not_decide(
 ) -> None:
     outputs = {"map": bounded}
     world = Lived(AllWaves(1, 5), LearnedSettings(outputs, 0.0, 3, HORIZON), unchecked)
-    world.use({"map": MODELS["map"]})
+    world.use({"map": known_models()["map"]})
     said = f"learned for an error of 0.1 by `metrics:Worst`{other}, which is another now"
     assert said in words(world, "draw")
     assert world.policy("draw")._flow.outputs["map"].model is None
