@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import msgspec
 import numpy as np
 import pytest
+from aqhi import report
 from aqhi.report import render, write_report
 from aqhi.results import STEPS, Comparison, OutputError, Way
 
@@ -65,11 +66,18 @@ def text():
     return render(comparison())
 
 
-@pytest.mark.parametrize("ways", [1, 3])
-def test_the_page_has_every_plot(ways):
-    page = Page(render(through_json(comparison(ways=ways))))
-    assert page.tags.count("svg") == 4 + ways
-    assert page.tags.count("figcaption") == 4 + ways
+@pytest.fixture(scope="module")
+def hourly():
+    """The page of three ways under bounds, whose waves are hours."""
+    labels = [f"2015-11-27 {hour:02d}:00" for hour in range(WAVES)]
+    return render(through_json(comparison(ways=3, labels=labels)))
+
+
+def test_the_page_has_every_plot(text, hourly):
+    for ways, drawn in ((1, text), (3, hourly)):
+        page = Page(drawn)
+        assert page.tags.count("svg") == 4 + ways
+        assert page.tags.count("figcaption") == 4 + ways
 
 
 def test_the_page_refers_to_nothing_outside_itself(text):
@@ -101,16 +109,17 @@ def test_drawings_take_the_colour_of_the_page_s_text(text):
     assert "currentColor" in text
 
 
-def test_hours_are_told_from_the_first_to_the_last():
-    labels = [f"2015-11-27 {hour:02d}:00" for hour in range(WAVES)]
-    assert "2015-11-27 00:00 to 2015-11-27 05:00" in render(comparison(labels=labels))
+def test_hours_are_told_from_the_first_to_the_last(hourly):
+    assert "2015-11-27 00:00 to 2015-11-27 05:00" in hourly
 
 
 def test_the_same_results_give_the_same_page(text):
     assert render(through_json(comparison())) == text
 
 
-def test_the_page_is_written_where_it_is_asked_for(tmp_path):
+def test_the_page_is_written_where_it_is_asked_for(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(report, "render", lambda _: text)
     path = write_report(comparison(), tmp_path / "new" / "page.html")
     assert path.is_absolute()
-    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert path.read_text(encoding="utf-8") == text
+    assert text.startswith("<!DOCTYPE html>")

@@ -35,7 +35,7 @@ class ScriptedRun:
         return self.frame(rows, columns)
 
     def changes(self, container):
-        return self.spark.createDataFrame([(row,) for row in self.changed[container]], "row string")
+        return self.frame([(row,) for row in self.changed[container]], ())
 
     def write(self, frame, container):
         rows = (frame if isinstance(frame, pa.Table) else frame.toArrow()).to_pylist()
@@ -48,8 +48,9 @@ class ScriptedRun:
             self.tables[container][row].update(cells)
 
     def frame(self, rows, columns):
-        schema = ", ".join(["row string", *(f"`{column}` double" for column in columns)])
-        return self.spark.createDataFrame(rows, schema)
+        schema = pa.schema([("row", pa.string()), *((column, pa.float64()) for column in columns)])
+        named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+        return self.spark.createDataFrame(pa.Table.from_pylist(named, schema))
 
 
 COLUMNS = {

@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 from crawl import steps
 
@@ -9,7 +10,7 @@ from crawl import steps
 @pytest.fixture
 def frame(spark):
     def make(column, rows):
-        return spark.createDataFrame(list(rows.items()), f"row string, {column} string")
+        return spark.createDataFrame(pa.table({"row": [*rows], column: [*rows.values()]}))
 
     return make
 

@@ -17,9 +17,9 @@ DRY = {"temperature": 30.0, "humidity": 20.0, "wind": 10.0, "rain": 0.0, "daylig
 def frame(spark):
     def make(columns, rows):
         """Return a frame of {row: {column: value}}; what is missing is null."""
-        schema = ", ".join(["row string", *(f"`{column}` double" for column in columns)])
-        values = [(row, *(cells.get(c) for c in columns)) for row, cells in rows.items()]
-        return spark.createDataFrame(values, schema)
+        schema = pa.schema([("row", pa.string()), *((column, pa.float64()) for column in columns)])
+        values = [{"row": row} | {c: cells.get(c) for c in columns} for row, cells in rows.items()]
+        return spark.createDataFrame(pa.Table.from_pylist(values, schema))
 
     return make
 

@@ -1,6 +1,7 @@
 """The PySpark steps, on a local session, against all waves computed by the formulas."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from linear_road import model, steps
 from linear_road.all_waves import all_waves
@@ -204,8 +205,8 @@ def test_levels_are_those_of_the_formulas(spark):
     speeds[::17], cars[5::19] = np.nan, np.nan
 
     def frame(values, name):
-        rows = [(k, float(v)) for k, v in zip(keys, values, strict=True) if not np.isnan(v)]
-        return spark.createDataFrame(rows, f"row string, `{name}` double")
+        rows = pa.table({"row": keys, name: values})
+        return spark.createDataFrame(rows.filter(~np.isnan(values)))
 
     levels = steps.levels_frame(
         frame(speeds, "speed"), frame(cars, "cars"), frame(accidents, "accidents")
@@ -222,9 +223,9 @@ def test_areas_are_those_of_the_formulas(spark):
         np.linspace(0.2, 1.5, 20), 10
     )
     levels[30:40], levels[::7] = np.nan, np.nan
-    rows = [(k, float(v)) for k, v in zip(model.segment_keys(), levels, strict=True)]
-    known = [row for row in rows if not np.isnan(row[1])]
-    found = steps.areas_frame(spark.createDataFrame(known, "row string, congestion double"))
+    rows = pa.table({"row": model.segment_keys(), "congestion": levels})
+    known = spark.createDataFrame(rows.filter(~np.isnan(levels)))
+    found = steps.areas_frame(known)
     expected = model.areas(levels)
     assert set(expected[~np.isnan(expected)]) == {1, 2, 3}
     assert {row["row"]: row["class"] for row in found.toArrow().to_pylist()} == {
