@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from base64 import encodebytes
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1, sha256
 from ipaddress import ip_address
 from pathlib import Path
 from secrets import randbelow
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -19,11 +21,16 @@ from tests.file_order import in_order
 from tests.shared_spark import spark
 from tests.shared_stack import SharedStack
 
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
 __all__ = ["spark"]
 
 # How long an example takes says more about the machine than about the code; pytest's own time limit
-# ends what hangs.
-settings.register_profile("headgate", deadline=None)
+# ends what hangs. Most of what an invariant is broken by shows in few examples; `make soak` has the
+# many: who needs more or fewer than others says so as a share of its profile's.
+settings.register_profile("headgate", deadline=None, max_examples=50)
+settings.register_profile("soak", deadline=None, max_examples=1000)
 settings.load_profile("headgate")
 
 # A shell starts what runs in the background with Ctrl-C ignored, and every child inherits that;
@@ -44,6 +51,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SharedStack())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: what is collected stays, and is not looked at later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order files for the processes of a run; by itself a process has them as they come."""
     if hasattr(config, "workerinput"):
@@ -59,6 +77,19 @@ def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         for variable in ("HEADGATE_TOKEN", "HEADGATE_TOKEN_FILE", "HEADGATE_AGENT"):
             patch.delenv(variable, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disks() -> Iterator[None]:
+    """Have nobody wait for a disk: no test cuts the power, and those of syncing count its calls."""
+
+    def sync(file: int | HasFileno) -> None:
+        os.fstat(file if isinstance(file, int) else file.fileno())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", sync)
+        patch.setattr(os, "fdatasync", sync)
         yield
 
 
