@@ -56,7 +56,6 @@ def batch(**changes):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
 def test_updates_come_back_as_they_were(update_messages, data):
     message = data.draw(update_messages)
 

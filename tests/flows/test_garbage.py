@@ -79,7 +79,7 @@ def read(text):
 
 
 @given(mutated_texts())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @example("[" * 5000)
 @example("{a: " * 5000)
 @example("- " * 5000)
@@ -92,7 +92,7 @@ def test_a_mutated_file_gives_problems_or_a_dataflow(text):
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_any_text_gives_problems(text):
     read(text)
 
@@ -112,6 +112,6 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["name", "actions", "containers", "spark"]), JSON))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_any_json_gives_problems(document):
     read(json.dumps(document))

@@ -208,6 +208,6 @@ def test_both_refuse_a_wrong_type(path):
 
 
 @given(mutated_dataflows())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 def test_both_agree_on_every_change_of_it(document):
     assert grammar_accepts(json.dumps(document)) == VALIDATOR.is_valid(document)

@@ -129,7 +129,7 @@ def portions_of(rows: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("shape", STREAMED)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings().max_examples // 8)
 def test_a_stage_by_streams_is_the_same_however_small_a_portion_is(
     shape: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_stage_by_streams_is_the_same_however_small_a_portion_is(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 def test_a_stage_is_what_its_functions_say(
     shape: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

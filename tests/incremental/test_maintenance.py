@@ -14,6 +14,7 @@ from mortal_files import Killed, Lives, MortalStore
 from scripted_runs import ScriptedFlow
 from stages_of_tests import counter
 from tests.incremental.state.states import STAGE, batches_of, written
+from tests.seeds import seeds
 
 from headgate.incremental import WHOLLY, StageError, Upkeep, maintain, maintain_stage, upkeep_due
 from headgate.incremental.running import StageRun
@@ -233,7 +234,7 @@ class World:
         assert found == {key: n for key, n in self.sums.items() if n}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, 8))
 def test_an_epoch_and_maintenance_at_once_lose_nothing(seed: int, tmp_path: Path) -> None:
     drawn = random.Random(seed)
     world = World(tmp_path)

@@ -44,7 +44,7 @@ def shuffled(packs: list[pa.RecordBatch], bucket: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("way", ["pieces", "spilled_pieces"])
 @pytest.mark.parametrize("at_once", [1, 1 << 25])
 @given(flows=st.tuples(units, units), buckets=st.integers(0, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 def test_all_that_came_is_there_once_and_groups_are_whole(
     at_once: int, way: str, flows: tuple[list[tuple[int, str]], ...], buckets: int
 ) -> None:

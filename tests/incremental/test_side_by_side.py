@@ -21,7 +21,7 @@ def table(hashes: list[int]) -> pa.Table:
     return pa.table([hashes, list(range(len(hashes)))], schema=SCHEMA)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(ROWS, ROWS, ROWS, st.integers(1, 7), st.integers(1, 3), st.booleans())
 def test_each_hash_is_in_one_part_with_all_that_both_have_of_it(
     state: list[int], one: list[int], other: list[int], batch: int, hashes: int, empty: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine import (
@@ -142,7 +142,6 @@ happenings = st.lists(
 )
 
 
-@settings(max_examples=150)
 @given(graphs(), st.sampled_from([None, 1, 2]), happenings)
 def test_each_increment_is_read_once_and_in_order_and_nobody_is_stuck(actions, places, happens):
     world = World(actions, places)

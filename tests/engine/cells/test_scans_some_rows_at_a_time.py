@@ -62,7 +62,6 @@ def number(rng: random.Random) -> bytes:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(sorted(BOUNDS)), st.sampled_from(sorted(SHAPES)))
-@settings(max_examples=150, deadline=None)
 def test_nothing_differs_from_one_segment(seed: int, detail: str, shape: str) -> None:
     rng = random.Random(seed)
     count = rng.choice(list(Count))
@@ -112,7 +111,7 @@ def expected(world: World, row: bytes, column: bytes, value: bytes | None) -> in
 
 
 @given(st.integers(0, 10**6), st.sampled_from(sorted(BOUNDS)), st.sampled_from(sorted(SHAPES)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_nothing_is_lost_or_counted_twice_whatever_happens_meanwhile(
     seed: int, detail: str, shape: str
 ) -> None:

@@ -22,6 +22,7 @@ from headgate.engine.cells.totals import (
 )
 
 TINY = math.ulp(0.0)
+UNITS = 2**1074  # of them make 1
 LARGEST = sys.float_info.max
 exponents = st.floats(1.0, 2.0, exclude_max=True).flatmap(
     lambda digits: st.builds(
@@ -48,7 +49,9 @@ def rows(draw: st.DrawFn, terms: st.SearchStrategy[float] = term) -> Terms:
 
 
 def total(terms: Terms) -> Fraction:
-    return sum(map(Fraction, terms.tolist()), Fraction())
+    """Return Σ, by whole numbers of the least double: fractions are reduced after each addition."""
+    ratios = map(float.as_integer_ratio, terms.tolist())
+    return Fraction(sum(above * (UNITS // below) for above, below in ratios), UNITS)
 
 
 @settings(deadline=None)

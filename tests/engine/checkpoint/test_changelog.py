@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from logged_stories import (
     EVERYTHING,
@@ -50,7 +50,6 @@ from headgate.engine.checkpoint.snapshot import action_state, cells_state, read_
 from headgate.events import Container, ContainerId, Item
 
 
-@settings(max_examples=200)
 @given(codecs, st.sampled_from(Count), st.sampled_from([LOGGED, EVERYTHING]), stories)
 def test_whoever_takes_over_has_what_was_there(codec, count, whole, story):
     with small, in_columns:
@@ -59,7 +58,6 @@ def test_whoever_takes_over_has_what_was_there(codec, count, whole, story):
             told.play(step)
 
 
-@settings(max_examples=200)
 @given(codecs, st.sampled_from(Count), st.integers(1, 4), stories)
 def test_it_holds_where_slots_move(codec, count, widest, story):
     grid = {"_WIDEST": widest, "_FEW_ROWS": 0, "_SPARSE": 2}

@@ -39,7 +39,6 @@ def _against_the_oracle(spec: DataflowSpec, waves, *, fail: bool) -> None:
         play_waves(World(spec, random.Random(0)), waves, failures, Oracle(spec))
 
 
-@settings(max_examples=100, deadline=None)
 @given(dataflows(), waves, st.booleans())
 def test_the_incremental_state_agrees_with_one_computed_from_all_updates(spec, waves, fail):
     _against_the_oracle(spec, waves, fail=fail)
@@ -52,7 +51,7 @@ def test_the_incremental_state_agrees_for_long(spec, waves, fail):
     _against_the_oracle(spec, waves, fail=fail)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(dataflows(), waves, chances, st.booleans())
 def test_order_duplicates_and_restarts_change_no_run(spec, waves, chance, fail):
     plain = World(spec, random.Random(0))
@@ -70,7 +69,7 @@ def test_order_duplicates_and_restarts_change_no_run(spec, waves, chance, fail):
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(dataflows(), waves, chances)
 def test_a_request_published_twice_counts_once(spec, waves, chance):
     plain = World(spec, random.Random(0))
@@ -81,7 +80,7 @@ def test_a_request_published_twice_counts_once(spec, waves, chance):
     assert [(r.run, r.cause) for r in rough.launched] == [(r.run, r.cause) for r in plain.launched]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(dataflows(), waves, chances)
 def test_a_further_attempt_has_the_run_cut_and_cause_of_the_first(spec, waves, chance):
     world = World(spec, chance, restart=True)
@@ -96,7 +95,7 @@ def test_a_further_attempt_has_the_run_cut_and_cause_of_the_first(spec, waves, c
         )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(dataflows(), waves, chances)
 def test_cuts_of_an_action_follow_each_other_without_hole(spec, waves, chance):
     world = World(spec, chance, disorder=True)
@@ -108,7 +107,7 @@ def test_cuts_of_an_action_follow_each_other_without_hole(spec, waves, chance):
             assert later.cut.covers(earlier.cut)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(dataflows(), waves, chances, st.booleans())
 def test_no_update_is_uncounted(spec, waves, chance, fail):
     failures = {"flow-one-1", "flow-three-1"} if fail else set()
@@ -154,7 +153,7 @@ def remembered(engine: Engine) -> object:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(dataflows(), dataflows(), waves, st.integers(0, 30), st.randoms(use_true_random=False))
 def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
     first, second, story, moment, chance

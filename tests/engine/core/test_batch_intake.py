@@ -293,7 +293,6 @@ def _consumed(state: ConsumedState, known: dict, *, opaque: bool) -> object:
     return state.updates, state.distinct, moved, state.fresh
 
 
-@settings(deadline=None, max_examples=150)
 @given(dataflows(), polls)
 def test_records_together_and_records_singly_come_to_the_same(spec, story):
     _come_to_the_same(spec, story)

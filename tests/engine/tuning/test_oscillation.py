@@ -48,7 +48,7 @@ def test_whatever_the_load_does_the_direction_changes_once_in_ten_minutes_at_mos
         assert reversals(within) <= 1
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 5)
 @given(writes=some.integers(0, 40), gain=some.floats(5, 200), start=some.floats(0, 1))
 def test_under_steady_load_that_the_limit_itself_drives_it_hardly_ever_turns(writes, gain, start):
     """A closed loop: the lower the limit, the more runs, the busier the machine."""

@@ -86,7 +86,7 @@ def mutated(draw):
 
 
 @given(mutated() | st.text(max_size=40))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 def test_ends_with_a_dataflow_or_with_problems(text):
     problems: tuple[Problem, ...] = ()
     try:

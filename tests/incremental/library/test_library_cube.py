@@ -98,7 +98,7 @@ def queries_of(queries: Any) -> pa.Table:
 
 
 @given(epochs=st.lists(st.tuples(sold, asked), max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_queries_are_answered_as_by_a_scan_of_all_rows(epochs: Any, tmp_path_factory: Any) -> None:
     cube, source = Cube(tmp_path_factory), Relation(ROWS)
     for rows, queries in epochs:

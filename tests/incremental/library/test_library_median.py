@@ -71,7 +71,7 @@ drawn = st.lists(
     epochs=st.lists(st.tuples(drawn, st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=6),
     width=st.sampled_from([1, 4, 100]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_both_forms_are_the_lower_median_after_each_increment(
     epochs: Any, width: int, tmp_path_factory: Any
 ) -> None:
@@ -98,7 +98,7 @@ def test_both_forms_are_the_lower_median_after_each_increment(
 
 
 @given(rows=st.lists(st.integers(-30, 30), min_size=1, max_size=30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_place_in_a_bucket_is_that_of_the_middle(rows: Any, tmp_path_factory: Any) -> None:
     stage = filed(locate(), tmp_path_factory)
     counts = Counter(number // 10 for number in rows)

@@ -38,7 +38,7 @@ def first(rows: list[tuple[Any, int]], k: int) -> list[tuple[Any, int]]:
 
 @pytest.mark.parametrize("outer", Outer)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_the_sum_of_changes_is_the_first_rows_by_the_k_of_each_key(
     outer: Outer, data: st.DataObject, tmp_path_factory: Any
 ) -> None:

@@ -123,7 +123,7 @@ SHAPES: dict[str, Made] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_the_sum_of_changes_is_what_is_computed_from_scratch(
     shape: str, data: st.DataObject, tmp_path_factory: Any
 ) -> None:
@@ -155,7 +155,7 @@ def _count(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
 
 
 @given(epochs=st.lists(words, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_counts_by_tables_are_those_that_are_counted_key_by_key(
     epochs: Any, tmp_path_factory: Any
 ) -> None:
@@ -176,7 +176,7 @@ def test_counts_by_tables_are_those_that_are_counted_key_by_key(
 
 
 @given(epochs=st.lists(st.tuples(words, st.booleans()), max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_counts_as_upserts_are_those_of_all_rows(epochs: Any, tmp_path_factory: Any) -> None:
     stage, source = filed(count(WORDS), tmp_path_factory), Relation(WORDS)
     shown: dict[Any, int] = {}
@@ -202,7 +202,7 @@ def test_rows_without_a_weight_are_one_each_where_that_is_said(tmp_path_factory:
 
 
 @given(epochs=st.lists(sales, min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_sum_of_floats_is_bit_by_bit_that_of_the_values_left(
     epochs: Any, tmp_path_factory: Any
 ) -> None:

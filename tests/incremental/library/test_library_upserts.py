@@ -34,7 +34,7 @@ def increment(rows: Any) -> pa.Table:
 
 
 @given(epochs=st.lists(st.tuples(updates, st.booleans()), max_size=5), bits=st.integers(0, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_the_sum_of_differences_is_the_container(
     epochs: Any, bits: int, tmp_path_factory: Any
 ) -> None:
@@ -81,7 +81,7 @@ def _difference(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
         st.lists(st.tuples(cells, st.tuples(values, st.booleans())), max_size=6), max_size=4
     )
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_by_tables_and_cell_by_cell_are_the_same_where_the_order_says_which_is_last(
     epochs: Any, tmp_path_factory: Any
 ) -> None:
@@ -125,7 +125,7 @@ def to_operations(rows: Any) -> pa.Table:
 
 @pytest.mark.parametrize("key", ["id", ("title", "id")])
 @given(epochs=st.lists(st.tuples(operations, st.booleans()), max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_relation_is_what_operations_have_left_of_it(
     key: Any, epochs: Any, tmp_path_factory: Any
 ) -> None:

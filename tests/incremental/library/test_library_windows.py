@@ -25,7 +25,7 @@ def parameter(frame: int | None) -> pa.Table:
 
 @pytest.mark.parametrize("frames", [1, 3])
 @given(epochs=st.lists(st.tuples(pages, st.booleans(), st.integers(0, 3)), max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_sliding_window_is_of_the_newest_frames(
     frames: int, epochs: Any, tmp_path_factory: Any
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_sliding_window_is_of_the_newest_frames(
 
 
 @given(epochs=st.lists(st.tuples(pages, st.one_of(st.none(), st.integers(0, 6))), max_size=5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_landmark_window_begins_where_it_was_last_set(epochs: Any, tmp_path_factory: Any) -> None:
     stage = filed(landmark(COLUMNS, "page", weight="weight"), tmp_path_factory)
     source, found = Relation(ROWS), Changes()

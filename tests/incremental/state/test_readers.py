@@ -135,7 +135,7 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 @given(st.data(), st.sampled_from([1, 2, 3, 100]))
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 def test_any_epochs_of_groups_equal_a_dictionary(data, size):
     model: dict[bytes, list[Row]] = {}
     buckets = Buckets(Match.GROUP)
@@ -166,7 +166,7 @@ def test_any_epochs_of_groups_equal_a_dictionary(data, size):
 
 
 @given(st.data(), st.sampled_from([1, 2, 3, 100]))
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 def test_any_epochs_of_rows_equal_a_dictionary(data, size):
     model: dict[tuple[bytes, bytes], Row] = {}
     buckets = Buckets(Match.ROW)

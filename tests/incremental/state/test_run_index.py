@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,7 +91,6 @@ def test_an_index_finds_what_a_search_of_each_run_finds(
     attempts: list[list[FileRef]] = [[], []]
     with batches_of(batch), pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_runs, "_INDEXED", indexed)
-        patch.setattr(os, "fsync", lambda _: None)
         if data.draw(st.booleans()):
             patch.setattr(open_runs, "hashes", lambda keys: np.zeros(len(keys), np.int64))
         for _ in range(data.draw(st.integers(3, 8))):

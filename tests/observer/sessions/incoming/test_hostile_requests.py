@@ -160,7 +160,7 @@ def _requests(dialect: Dialect) -> st.SearchStrategy[bytes]:
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 3)
 @given(data=st.data())
 def test_no_bytes_of_a_client_are_more_than_its_own_business(
     dialect: Dialect, make_bench, data: st.DataObject

@@ -245,9 +245,7 @@ def play(
 
 
 @pytest.mark.parametrize(("transport", "protocol"), FORMATS)
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=120
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(requests, min_size=1, max_size=10), order=moves)
 def test_each_write_is_judged_by_its_own_reply(
     asked, order, transport, protocol, make_bench
@@ -259,9 +257,7 @@ def test_each_write_is_judged_by_its_own_reply(
 
 
 @pytest.mark.parametrize(("transport", "protocol"), FORMATS)
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=120
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(requests, min_size=1, max_size=10), order=moves, at=st.integers(0, 60))
 def test_it_is_when_some_are_answered_here_and_each_reply_has_its_place(
     asked, order, at, transport, protocol, make_bench

@@ -19,10 +19,10 @@ from headgate.observer.sessions import session as session_module
 from headgate.wire import MessageType, StructWriter, Transport, write_message
 
 ONE_IDL = thriftpy2.load(
-    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="writes_one_thrift"
+    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="tests_one_thrift"
 )
 TWO_IDL = thriftpy2.load(
-    str(Path(__file__).parents[3] / "hbase" / "thrift2.thrift"), module_name="writes_two_thrift"
+    str(Path(__file__).parents[3] / "hbase" / "thrift2.thrift"), module_name="tests_two_thrift"
 )
 ONE, TWO = Dialect.THRIFT1, Dialect.THRIFT2
 SERVICES = {ONE: ONE_IDL.Hbase, TWO: TWO_IDL.THBaseService}
