@@ -21,8 +21,6 @@ SETTINGS = {
     # A handful of rows costs less than compiling Java for the plan that they go through.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Where a column was named is for messages to people: noting it doubles the calls of the JVM.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 
