@@ -12,7 +12,7 @@ from scripted_runs import ScriptedRun
 from scripted_topics import OUT, Orders, ScriptedSession, Sent, passing, values
 
 from headgate.engine import RunPurpose, TopicSpec
-from headgate.incremental import StageError, UnsentIncrement
+from headgate.incremental import InputFlow, Stage, StageError, UnsentIncrement
 from headgate.incremental.state.files import FileStore
 from headgate.incremental.state.manifest import Manifest, Sending, read_manifest
 from headgate.incremental.topics import sending
@@ -61,6 +61,22 @@ def test_rows_of_a_committed_run_are_messages_with_what_they_are_of(sums: Orders
     ]
     assert first.flow == f"flow/pass/{OUT}"
     assert sums.kafka.positions[GROUP, TOPIC] == SentPosition(3, 1, 1)
+
+
+def test_a_key_is_a_column_of_what_leaves_the_stage_and_all_its_parts(sums: Orders) -> None:
+    named = Stage(
+        "named",
+        inputs={"orders": InputFlow()},
+        outputs={"named": {"name": "string"}},
+        translate=lambda _, flows: {"named": [{"name": flows["orders"][0]["order"] * 2}]},
+    )
+    sums.stage = sums.stage.fused(after={OUT: named})
+    sums.sinks[OUT] = TopicSpec(TOPIC, key="name")
+    sums.put(0, 1)
+    sums.run()
+    [message] = sent(sums)
+    assert message.key == b"o1o1"
+    assert values([message]) == [{"name": "o1o1"}]
 
 
 def test_nothing_is_sent_before_the_commit(sums: Orders) -> None:

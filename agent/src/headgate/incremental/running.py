@@ -124,7 +124,7 @@ class StageRun:
                 run.token,
                 flow,
                 spec,
-                self._stage.outputs[flow],
+                self._stage.emitted[flow],
                 run.kafka.owner,
             )
             for flow, spec in request.sinks.items()
