@@ -24,7 +24,15 @@ def unchecked(_: Engine) -> None:
 
 @pytest.mark.parametrize("threshold", [-0.15, 0.0])
 @pytest.mark.parametrize(
-    ("kind", "seed"), [("plain", 0), ("plain", 1), ("early", 0), ("restarts", 1)]
+    ("kind", "seed"),
+    [
+        ("plain", 0),
+        ("plain", 1),
+        ("early", 0),
+        ("restarts", 1),
+        pytest.param("early", 1, marks=pytest.mark.soak),
+        pytest.param("restarts", 0, marks=pytest.mark.soak),
+    ],
 )
 def test_an_engine_decides_as_the_rules_say_wave_by_wave(
     seed: int, threshold: float, kind: str
@@ -48,7 +56,17 @@ def test_an_engine_decides_as_the_rules_say_wave_by_wave(
     assert 0.1 < expected.saved < 0.9
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("plain", 0), ("plain", 1), ("restarts", 2)])
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("plain", 0),
+        ("plain", 1),
+        ("restarts", 2),
+        pytest.param("plain", 2, marks=pytest.mark.soak),
+        pytest.param("restarts", 0, marks=pytest.mark.soak),
+        pytest.param("restarts", 1, marks=pytest.mark.soak),
+    ],
+)
 def test_audits_and_what_runs_show_move_an_engine_as_they_move_the_tables(
     seed: int, kind: str
 ) -> None:
