@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.seeds import seeds
 from worlds import WORLDS, search
 
 SOAK_SECONDS = 900.0
@@ -10,7 +11,7 @@ LIVES = {"agent": 9, "engine": 60, "observer": 60}
 """For each seed; an agent's life is long."""
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize("world", sorted(WORLDS))
 def test_nothing_contradicts_what_is_computed_again(world: str, seed: int) -> None:
     assert search(world, seed, most=LIVES[world]) == LIVES[world]
