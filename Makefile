@@ -31,7 +31,7 @@ $(CLASSES): $(STAMP) tests/class_archive.py
 # At once: most tests of the real stack wait for something. The processes share one stack, and each
 # has the tests of a file together, which share what they start. Programs that they start find their
 # modules compiled, whatever the machine's environment says of that.
-JOBS ?= 4
+JOBS ?= 3
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup $(CLASSES)
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile --no-loadscope-reorder
