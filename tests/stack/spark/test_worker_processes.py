@@ -26,7 +26,14 @@ def family_of(pid: int) -> list[psutil.Process]:
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:
-    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+    return not any(map(is_there, processes))
+
+
+def is_there(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it has ended between the two questions
+        return False
 
 
 def searches(processes: list[psutil.Process]) -> bool:
