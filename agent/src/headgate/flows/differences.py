@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from headgate.engine import (
     ActionSpec,
     Bound,
+    FilesSpec,
     Interval,
     Limit,
     SequenceBound,
     SequenceUnit,
+    TopicSpec,
     UserMetric,
     ValueBound,
     definition_of,
 )
 from headgate.flows.dataflow import Dataflow
+
+_Spec = TypeVar("_Spec", FilesSpec, TopicSpec)
 
 
 class ChangeKind(StrEnum):
@@ -45,8 +50,8 @@ def changes(old: Dataflow, new: Dataflow) -> tuple[Change, ...]:
     """Return what differs between two versions of a dataflow, in the order of the file."""
     return (
         *_containers(old, new),
-        *_files(old, new),
-        *_topics(old, new),
+        *_outside("files", "them", old.files, new.files, lambda each: each.location),
+        *_outside("topic", "it", old.topics, new.topics, lambda each: each.topic),
         *_actions(old, new),
         *_service(old, new),
     )
@@ -68,38 +73,36 @@ def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         yield Change(ChangeKind.REMOVED, f"container `{name}`", "not watched any more")
 
 
-def _files(old: Dataflow, new: Dataflow) -> Iterator[Change]:
-    for name, files in new.files.items():
-        part, before = f"files `{name}`", old.files.get(name)
+def _outside(
+    kind: str,
+    them: str,
+    old: Mapping[str, _Spec],
+    new: Mapping[str, _Spec],
+    place: Callable[[_Spec], str],
+) -> Iterator[Change]:
+    """Yield what differs in what stages read or write besides containers.
+
+    Args:
+        kind: how one of them is called.
+        them: the pronoun for that.
+        old: by name.
+        new: by name.
+        place: returns where one of them is.
+    """
+    for name, spec in new.items():
+        part, before = f"{kind} `{name}`", old.get(name)
         if before is None:
             yield Change(ChangeKind.ADDED, part, "read, or written, from the next run of a stage")
-        elif before.location != files.location:
+        elif place(before) != place(spec):
             words = (
-                f"{before.location} → {files.location}; what is written goes on there, and a stage "
-                "that reads them asks by `on_change` what becomes of its state"
+                f"{place(before)} → {place(spec)}; what is written goes on there, and a stage that "
+                f"reads {them} asks by `on_change` what becomes of its state"
             )
             yield Change(ChangeKind.CHANGED, part, words)
-        elif before != files:
+        elif before != spec:
             yield Change(ChangeKind.CHANGED, part, "from the next run of a stage")
-    for name in (one for one in old.files if one not in new.files):
-        yield Change(ChangeKind.REMOVED, f"files `{name}`", "what is there stays")
-
-
-def _topics(old: Dataflow, new: Dataflow) -> Iterator[Change]:
-    for name, topic in new.topics.items():
-        part, before = f"topic `{name}`", old.topics.get(name)
-        if before is None:
-            yield Change(ChangeKind.ADDED, part, "read, or written, from the next run of a stage")
-        elif before.topic != topic.topic:
-            words = (
-                f"{before.topic} → {topic.topic}; what is written goes on there, and a stage that "
-                "reads it asks by `on_change` what becomes of its state"
-            )
-            yield Change(ChangeKind.CHANGED, part, words)
-        elif before != topic:
-            yield Change(ChangeKind.CHANGED, part, "from the next run of a stage")
-    for name in (one for one in old.topics if one not in new.topics):
-        yield Change(ChangeKind.REMOVED, f"topic `{name}`", "what is there stays")
+    for name in (one for one in old if one not in new):
+        yield Change(ChangeKind.REMOVED, f"{kind} `{name}`", "what is there stays")
 
 
 def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:
