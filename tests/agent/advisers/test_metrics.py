@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.shared_processes import running_below
 
 from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.supervision import Supervision
@@ -180,8 +181,7 @@ def make(tmp_path: Path, failures: list[Any]) -> Iterator[Callable[..., Asking]]
 
 
 def programs() -> list[psutil.Process]:
-    children = psutil.Process().children(recursive=True)
-    return [p for p in children if any("metric_program.py" in word for word in p.cmdline())]
+    return running_below("metric_program.py")
 
 
 def test_the_value_comes_of_elements_aggregate_and_compute(make: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.shared_processes import running_below
 
 from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.advisers.runnables import RunnableAdviser
@@ -152,8 +153,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Asking]]:
 
 
 def programs() -> list[psutil.Process]:
-    children = psutil.Process().children(recursive=True)
-    return [p for p in children if any("runnable_program.py" in word for word in p.cmdline())]
+    return running_below("runnable_program.py")
 
 
 def test_a_function_says_what_is_read_by_what_waits_and_what_it_said_before(

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from asked import SPEC, task
+from tests.shared_processes import command_of
 
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.task import Trained
@@ -55,14 +56,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
 
 
 def processes() -> list[psutil.Process]:
-    return [process for process in psutil.process_iter() if MARK in cmdline(process)]
-
-
-def cmdline(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    return [process for process in psutil.process_iter() if MARK in command_of(process)]
 
 
 def asked(trainer: Trainer, count: int = 1) -> list[tuple[Trained | None, str, float]]:

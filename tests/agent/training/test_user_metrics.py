@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
+from tests.shared_processes import running_below
 
 from headgate.agent.advisers.code_process import CodeProcess, CodeWorker
 from headgate.agent.advisers.metric_process import MetricProcess
@@ -85,8 +85,7 @@ def ask(tmp_path: Path) -> Iterator[Callable[..., AskedAmounts]]:
             process.end()
 
     yield asked
-    left = psutil.Process().children(recursive=True)
-    assert not [p for p in left if any("metric_program.py" in word for word in p.cmdline())]
+    assert not running_below("metric_program.py")
 
 
 def test_it_is_asked_of_all_pairs_up_to_the_horizon(ask: Callable[..., AskedAmounts]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from tests.shared_processes import is_there
 
 pytestmark = pytest.mark.stack
 
@@ -81,20 +82,13 @@ def takeover(scene: Any, owner: Any, eventually: Eventually) -> Takeover:
     return Takeover(agent, listed, shown, left, before, scene.outcomes(agent))
 
 
-def alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def test_a_second_agent_waits_and_takes_over_when_the_first_is_killed(
     takeover: Takeover, eventually: Eventually
 ) -> None:
     assert takeover.listed == ("one", False)
     # What runs elsewhere is asked there.
     assert takeover.shown == "one"
-    eventually(lambda: not any(alive(worker) for worker in takeover.left))
+    eventually(lambda: not any(is_there(worker) for worker in takeover.left))
     assert takeover.after == [*takeover.before, (1, "committed")]
 
 
@@ -110,7 +104,7 @@ def third(scene: Any, takeover: Takeover) -> Any:
     workers = takeover.agent.descendants()
     assert workers
     assert takeover.agent.stop() == 0
-    assert [worker for worker in workers if alive(worker)] == []
+    assert [worker for worker in workers if is_there(worker)] == []
     agent = scene.stand.start_agent("three")
     agent.await_dataflows()
     return agent

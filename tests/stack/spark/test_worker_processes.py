@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.shared_processes import command_of, is_there, named
 from worker_bench import WAIT, wait_until
 
 from headgate.spark import SessionWorker, StartSession, WorkerReady, WorkerReply
@@ -29,20 +29,10 @@ def all_gone(processes: list[psutil.Process]) -> bool:
     return not any(map(is_there, processes))
 
 
-def is_there(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:  # it has ended between the two questions
-        return False
-
-
 def searches(processes: list[psutil.Process]) -> bool:
     """Return whether Spark has searched for data sources in a process of its own."""
-    words: list[str] = []
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            words += process.cmdline()
-    return "pyspark.sql.worker.lookup_data_sources" in words
+    module = "pyspark.sql.worker.lookup_data_sources"
+    return any(module in command_of(process) for process in processes)
 
 
 def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
@@ -55,7 +45,7 @@ def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
     )
     assert isinstance(replies.get(timeout=WAIT), WorkerReady)
     family = family_of(worker.pid)
-    assert any(process.name() == "java" for process in family)
+    assert named(family, "java")
     assert not searches(family), "there is nothing to find"
 
     os.kill(worker.pid, signal.SIGKILL)

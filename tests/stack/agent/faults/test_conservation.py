@@ -17,6 +17,7 @@ import happybase
 import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.shared_processes import command_of
 from thriftpy2.thrift import TException
 
 from headgate.client import ClientError, Thrift2Connection
@@ -240,7 +241,7 @@ class Supervisor:
         deadline = time.monotonic() + START
         while time.monotonic() < deadline:
             for process in self.agent.descendants():
-                if "headgate.spark" in process.cmdline():
+                if "headgate.spark" in command_of(process):
                     return process
             time.sleep(AWAY)
         raise AssertionError(f"no worker came back: {self.agent.log.read_text()[-3000:]}")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from tests.shared_processes import command_of, is_there
 
 pytestmark = pytest.mark.stack
 
@@ -49,12 +49,12 @@ def test_a_command_killed_with_its_runner_and_the_agent_is_begun_again(
     below = agent.descendants()
     agent.kill()
     for process in below:
-        if "headgate.agent.launchers" in process.cmdline():
+        if "headgate.agent.launchers" in command_of(process):
             process.kill()
     again = scene.restarted()
     eventually(lambda: len(scene.starts()) == 2)
     for process in below:
-        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        assert not is_there(process)
     scene.hold.unlink()
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
@@ -81,11 +81,11 @@ def test_a_removed_dataflow_leaves_no_process(scene: Any, eventually: Eventually
     scene.hold.touch()
     scene.begin(agent)
     eventually(scene.starts)
-    below = [p for p in agent.descendants() if p.status() != psutil.STATUS_ZOMBIE]
-    runners = [p for p in below if str(scene.folder) in " ".join(p.cmdline())]
+    below = agent.descendants()
+    runners = [each for each in below if str(scene.folder) in " ".join(command_of(each))]
     assert runners
     agent.ask("DELETE", f"/v1/flows/{scene.name}")
-    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in runners)
+    assert not any(map(is_there, runners))
 
 
 def test_a_command_beyond_its_timeout_is_ended(scene: Any, eventually: Eventually) -> None:

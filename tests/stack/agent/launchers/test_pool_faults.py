@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.shared_processes import named
 
 pytestmark = pytest.mark.stack
 
@@ -157,7 +158,7 @@ def test_a_killed_jvm_has_all_runs_of_the_pool_begun_again(
     steady = [pool.begin(name, "steady") for name in ("one", "two")]
     session = pool.session(steady[0])
     below = psutil.Process(session).children(recursive=True)
-    (jvm,) = [process for process in below if process.name() == "java"]
+    (jvm,) = named(below, "java")
     killed = time.monotonic()
     jvm.kill()
     eventually(lambda: pool.session(steady[0]) not in (0, session))

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.shared_processes import named
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -96,17 +97,18 @@ def kill(agent: Any, victim: str, drawn: random.Random) -> int:
     if victim == "agent":
         agent.kill()
         return 1
-    machines = [each for each in agent.descendants() if each.name() == "java"]
-    if victim == "task":
-        tasks = [each for machine in machines for each in machine.children(recursive=True)]
-        killed = drawn.sample(tasks, min(1, len(tasks)))
-    else:
-        killed = drawn.choice(([machine.parent() for machine in machines], machines))
-    for process in killed:
-        try:
+    try:
+        machines = named(agent.descendants(), "java")
+        if victim == "task":
+            tasks = [each for machine in machines for each in machine.children(recursive=True)]
+            killed = drawn.sample(tasks, min(1, len(tasks)))
+        else:
+            workers = [each for machine in machines if (each := machine.parent()) is not None]
+            killed = drawn.choice((workers, machines))
+        for process in killed:
             process.kill()
-        except psutil.NoSuchProcess:
-            return 0
+    except psutil.NoSuchProcess:
+        return 0
     return len(killed)
 
 
