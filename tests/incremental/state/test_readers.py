@@ -228,6 +228,17 @@ def test_groups_are_numbered_as_they_were_asked_for():
     assert found.rows["value"].to_pylist() == [1, 4, 5, 3]
 
 
+@pytest.mark.parametrize("key", [b"a", b"b", b"c"])
+def test_a_row_is_found_in_a_group_whose_hash_others_have_too(key):
+    orders = [b"%d" % number for number in range(9)]
+    rows = [(1, own, order, 0) for own in (b"a", b"b", b"c") for order in orders]
+    reader = BucketReader([run_of(memory_store(), rows, Match.ROW)], Match.ROW)
+
+    for order in (*orders, b"", b"44", b"9"):
+        found = reader.find(np.array([1]), pa.array([key]), pa.array([order]))
+        assert seen([found.rows]) == [row for row in rows if row[1:3] == (key, order)]
+
+
 def test_a_bucket_without_runs_has_nothing():
     reader = BucketReader([], Match.ROW, schema=SCHEMA)
     found = reader.find(*asked([(1, b"a")]))

@@ -28,8 +28,6 @@ from headgate.incremental.state.rows import (
 
 Positions = npt.NDArray[np.int64]
 
-_FEW = 8
-"""Rows of one hash that are compared one by one; more of them are searched by halves."""
 _SIFTED = 1 << 16
 """Rows of a run that has a sieve: it takes at most a megabyte."""
 _SLOTS = 8
@@ -309,30 +307,38 @@ def _narrowed(
     low: Positions,
     high: Positions,
 ) -> tuple[Positions, Positions]:
-    """Return for each row that is looked for a range of few rows that has it, if it is there.
+    """Return for each row that is looked for the range of the one row, or of none, that may be it.
 
     A group may have millions of rows: its orders are searched by halves, all at once.
     """
+    wide = np.nonzero(high - low > 1)[0]
+    if not len(wide):
+        return low, high
     low, high = low.copy(), high.copy()
-    while len(wide := np.nonzero(high - low > _FEW)[0]):
-        middle = (low[wide] + high[wide]) // 2
-        above = _after(batch, middle, keys, orders, wanted[wide])
-        low[wide[above]] = middle[above]
-        high[wide[~above]] = middle[~above]
+    begin, end, which = low[wide], high[wide], wanted[wide]
+    # Rows are sorted by key, so that a range whose ends have a key has no other one.
+    column = batch.column(KEY)
+    alone = all(_equal(column, at, keys, which).all() for at in (begin, end - 1))
+    order = orders.take(index_array(which))
+    key = None if alone else keys.take(index_array(which))
+    while (end - begin > 1).any():
+        middle = (begin + end) >> 1
+        after = _not_before(batch, middle, key, order)
+        begin, end = np.where(after, middle, begin), np.where(after, end, middle)
+    low[wide], high[wide] = begin, end
     return low, high
 
 
-def _after(
-    batch: pa.RecordBatch, rows: Positions, keys: pa.Array, orders: pa.Array, wanted: Positions
+def _not_before(
+    batch: pa.RecordBatch, rows: Positions, keys: pa.Array | None, orders: pa.Array
 ) -> npt.NDArray[np.bool_]:
-    """Return which of what is asked for is not before a row, by key and order."""
+    """Return which keys and orders, or orders where all keys are one, are not before rows."""
     places = index_array(rows)
-    which = index_array(wanted)
-    key, own_key = keys.take(which), batch.column(KEY).take(places)
-    order, own_order = orders.take(which), batch.column(ORDER).take(places)
-    later = pc.and_(pc.equal(key, own_key), pc.greater_equal(order, own_order))
-    after = pc.or_(pc.greater(key, own_key), later)
-    return np.asarray(after.to_numpy(zero_copy_only=False))
+    found = pc.greater_equal(orders, batch.column(ORDER).take(places))
+    if keys is not None:
+        own = batch.column(KEY).take(places)
+        found = pc.or_(pc.greater(keys, own), pc.and_(pc.equal(keys, own), found))
+    return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
