@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from headgate.engine import DEFAULT_LATE, FileFormat, FilesSpec
@@ -97,86 +96,19 @@ def _location(written: Scalar, findings: Findings) -> str:
     return written.text.rstrip("/") or written.text
 
 
-class FilesChecker:
-    """Notes what is wrong with the files of a dataflow.
-
-    Args:
-        files: by name.
-        entries: what is written of them, by name.
-        findings: where errors go.
-    """
-
-    def __init__(
-        self, files: Mapping[str, FilesSpec], entries: Mapping[str, Entry], findings: Findings
-    ) -> None:
-        self._files = files
-        self._entries = entries
-        self._findings = findings
-
-    def check(
-        self, readers: Mapping[str, tuple[str, ...]], writers: Mapping[str, tuple[str, ...]]
-    ) -> None:
-        """Note what is wrong with files that actions use.
-
-        Args:
-            readers: names of actions, by files.
-            writers: likewise.
-        """
-        for name, files in self._files.items():
-            self._check_use(name, files, readers[name], writers[name])
-        self._check_places({name for name in self._files if writers[name]})
-
-    def _check_use(
-        self, name: str, files: FilesSpec, readers: tuple[str, ...], writers: tuple[str, ...]
-    ) -> None:
-        at = self._entries[name].key.at
-        if readers and writers:
-            self._findings.error(
-                at,
-                f"`{writers[0]}` writes the files `{name}` and `{readers[0]}` reads them",
-                f"have `{readers[0]}` read the flow itself: `out` of `{writers[0]}`, `in` of "
-                f"`{readers[0]}`",
-            )
-        elif len(writers) > 1:
-            self._findings.error(
-                at,
-                f"`{writers[0]}` and `{writers[1]}` write the files `{name}`",
-                "give each of them files of its own: what is there is of one flow",
-            )
-        elif readers and not files.columns:
-            self._findings.error(
-                at,
-                f"`{readers[0]}` reads the files `{name}`, and nothing says which columns they "
-                "have",
-                "add `columns: {name: type}`, such as `{url: string, clicks: int64}`",
-            )
-        elif writers:
-            self._check_written(name, files, writers[0])
-        elif not readers:
-            self._findings.warning(at, f"no action uses files `{name}`", "remove them, or use them")
-
-    def _check_written(self, name: str, files: FilesSpec, writer: str) -> None:
-        at = self._entries[name].key.at
-        if files.format is not FileFormat.PARQUET:
-            self._findings.error(
-                at,
-                f"`{writer}` writes the files `{name}`, as {files.format}",
-                "leave `format` out: stages write Parquet",
-            )
-        if files.columns:
-            self._findings.error(
-                at,
-                f"`{writer}` writes the files `{name}`, whose columns are those of its flow",
-                "leave `columns` out",
-            )
-
-    def _check_places(self, written: set[str]) -> None:
-        known: dict[str, str] = {}
-        for name, files in self._files.items():
-            other = known.setdefault(files.location, name)
-            if other != name and {name, other} & written:
-                self._findings.error(
-                    self._entries[name].key.at,
-                    f"`{name}` and `{other}` are one place, {files.location}",
-                    "give what is written a directory of its own",
-                )
+def check_written_files(
+    name: str, files: FilesSpec, writer: str, entry: Entry, findings: Findings
+) -> None:
+    """Note what is said of files that has no meaning where an action writes them."""
+    if files.format is not FileFormat.PARQUET:
+        findings.error(
+            entry.key.at,
+            f"`{writer}` writes the files `{name}`, as {files.format}",
+            "leave `format` out: stages write Parquet",
+        )
+    if files.columns:
+        findings.error(
+            entry.key.at,
+            f"`{writer}` writes the files `{name}`, whose columns are those of its flow",
+            "leave `columns` out",
+        )

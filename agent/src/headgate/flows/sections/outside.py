@@ -21,8 +21,8 @@ from headgate.events import Container, ContainerId
 from headgate.flows.grammar import tree as yaml_tree
 from headgate.flows.grammar.problems import Findings, Position
 from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
-from headgate.flows.sections.files import FilesChecker, read_files
-from headgate.flows.sections.topics import TopicsChecker, read_topic
+from headgate.flows.sections.files import check_written_files, read_files
+from headgate.flows.sections.topics import check_types, check_written_topic, read_topic
 
 
 class Noun(Struct, frozen=True):
@@ -31,17 +31,54 @@ class Noun(Struct, frozen=True):
     are: str
     kind: str
     """Of several of them."""
+    one: str
+    """Before a name."""
+    them: str
     on: str
     """Of what a bound is on."""
     come: str
     uncounted: str
     itself: str
     """What a step does with them that is no stage."""
+    columns: str
+    """Whose they are."""
+    such_as: str
+    """Columns."""
+    of_its_own: str
+    """The cure where several actions write them."""
+    place: str
+    place_of_its_own: str
 
 
-_FILES: Final = Noun("are files", "files", "files", "files come", "whose arrival", "open them")
+_FILES: Final = Noun(
+    are="are files",
+    kind="files",
+    one="files",
+    them="them",
+    on="files",
+    come="files come",
+    uncounted="whose arrival",
+    itself="open them",
+    columns="they",
+    such_as="{url: string, clicks: int64}",
+    of_its_own="files of its own: what is there is of one flow",
+    place="place",
+    place_of_its_own="a directory",
+)
 _TOPIC: Final = Noun(
-    "is a topic", "topics", "a topic", "messages come", "whose messages", "read it"
+    are="is a topic",
+    kind="topics",
+    one="topic",
+    them="it",
+    on="a topic",
+    come="messages come",
+    uncounted="whose messages",
+    itself="read it",
+    columns="its messages",
+    such_as="{order: string, amount: double}",
+    of_its_own="a topic by a name of its own: a flow has the name of its topic",
+    place="topic",
+    place_of_its_own="a topic",
 )
 
 
@@ -115,10 +152,71 @@ class OutsideChecker:
         outside, findings = self._outside, self._findings
         readers = dict(self._users(actions, "reads"))
         writers = dict(self._users(actions, "writes"))
-        FilesChecker(outside.files, outside.entries, findings).check(readers, writers)
-        TopicsChecker(outside.topics, outside.entries, findings).check(readers, writers)
+        for name, topic in outside.topics.items():
+            check_types(name, topic, outside.entries[name], findings)
+        kinds: tuple[tuple[Noun, Mapping[str, FilesSpec | TopicSpec]], ...] = (
+            (_FILES, outside.files),
+            (_TOPIC, outside.topics),
+        )
+        for noun, specs in kinds:
+            for name, spec in specs.items():
+                self._check_use(noun, name, spec, readers[name], writers[name])
+            places = {name: _place_of(spec) for name, spec in specs.items()}
+            self._check_places(noun, places, {name for name in specs if writers[name]})
         for action in actions.values():
             self._check_action(action)
+
+    def _check_use(
+        self,
+        noun: Noun,
+        name: str,
+        spec: FilesSpec | TopicSpec,
+        readers: tuple[str, ...],
+        writers: tuple[str, ...],
+    ) -> None:
+        entry = self._outside.entries[name]
+        written = f"the {noun.one} `{name}`"
+        if readers and writers:
+            self._findings.error(
+                entry.key.at,
+                f"`{writers[0]}` writes {written} and `{readers[0]}` reads {noun.them}",
+                f"have `{readers[0]}` read the flow itself: `out` of `{writers[0]}`, `in` of "
+                f"`{readers[0]}`",
+            )
+        elif len(writers) > 1:
+            self._findings.error(
+                entry.key.at,
+                f"`{writers[0]}` and `{writers[1]}` write {written}",
+                f"give each of them {noun.of_its_own}",
+            )
+        elif readers and not spec.columns:
+            self._findings.error(
+                entry.key.at,
+                f"`{readers[0]}` reads {written}, and nothing says which columns {noun.columns} "
+                "have",
+                f"add `columns: {{name: type}}`, such as `{noun.such_as}`",
+            )
+        elif writers and isinstance(spec, FilesSpec):
+            check_written_files(name, spec, writers[0], entry, self._findings)
+        elif writers:
+            check_written_topic(name, writers[0], entry, self._findings)
+        elif not readers:
+            self._findings.warning(
+                entry.key.at,
+                f"no action uses {noun.one} `{name}`",
+                f"remove {noun.them}, or use {noun.them}",
+            )
+
+    def _check_places(self, noun: Noun, places: Mapping[str, str], written: set[str]) -> None:
+        known: dict[str, str] = {}
+        for name, place in places.items():
+            other = known.setdefault(place, name)
+            if other != name and {name, other} & written:
+                self._findings.error(
+                    self._outside.entries[name].key.at,
+                    f"`{name}` and `{other}` are one {noun.place}, {place}",
+                    f"give what is written {noun.place_of_its_own} of its own",
+                )
 
     def _users(
         self, actions: Mapping[str, ActionSpec], key: str
@@ -166,3 +264,7 @@ class OutsideChecker:
             noun = self._outside.noun(one.text) if isinstance(one, Scalar) else None
             if isinstance(one, Scalar) and noun is not None:
                 yield one.at, one.text, noun
+
+
+def _place_of(spec: FilesSpec | TopicSpec) -> str:
+    return spec.location if isinstance(spec, FilesSpec) else spec.topic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from headgate.engine import TOPIC_METADATA, OnGap, OnUndecodable, TopicSpec
@@ -98,106 +97,38 @@ def _text(tree: Tree | None) -> str:
     return tree.text if isinstance(tree, Scalar) else ""
 
 
-class TopicsChecker:
-    """Notes what is wrong with the topics of a dataflow.
-
-    Args:
-        topics: by name.
-        entries: what is written of them, by name.
-        findings: where errors go.
-    """
-
-    def __init__(
-        self, topics: Mapping[str, TopicSpec], entries: Mapping[str, Entry], findings: Findings
-    ) -> None:
-        self._topics = topics
-        self._entries = entries
-        self._findings = findings
-
-    def check(
-        self, readers: Mapping[str, tuple[str, ...]], writers: Mapping[str, tuple[str, ...]]
-    ) -> None:
-        """Note what is wrong with topics that actions use.
-
-        Args:
-            readers: names of actions, by topic.
-            writers: likewise.
-        """
-        for name, topic in self._topics.items():
-            self._check_types(name, topic)
-            self._check_use(name, topic, readers[name], writers[name])
-        self._check_places({name for name in self._topics if writers[name]})
-
-    def _check_types(self, name: str, topic: TopicSpec) -> None:
-        at = self._entries[name].key.at
-        for column, kind in TOPIC_METADATA.items():
-            if topic.columns.get(column, kind) != kind:
-                self._findings.error(
-                    at,
-                    f"column `{column}` of topic `{name}` is {topic.columns[column]}",
-                    f"write `{column}: {kind}`: it says of each message where it stands, or "
-                    "whether it is empty",
-                )
-        kind = topic.columns.get(topic.key, "string")
-        if topic.columns and topic.key and topic.key not in topic.columns:
-            self._findings.error(
+def check_types(name: str, topic: TopicSpec, entry: Entry, findings: Findings) -> None:
+    """Note which columns of a topic are of types that they cannot have."""
+    at = entry.key.at
+    for column, kind in TOPIC_METADATA.items():
+        if topic.columns.get(column, kind) != kind:
+            findings.error(
                 at,
-                f"the key of topic `{name}` is `{topic.key}`, which is none of its columns",
-                f"name one of {', '.join(topic.columns)}, or add `{topic.key}: string`",
+                f"column `{column}` of topic `{name}` is {topic.columns[column]}",
+                f"write `{column}: {kind}`: it says of each message where it stands, or "
+                "whether it is empty",
             )
-        elif topic.key in TOPIC_METADATA or kind not in _KEY_TYPES:
-            self._findings.error(
-                at,
-                f"the key of topic `{name}` is `{topic.key}`, a {kind}",
-                f"keys are {', '.join(_KEY_TYPES)}",
-            )
+    kind = topic.columns.get(topic.key, "string")
+    if topic.columns and topic.key and topic.key not in topic.columns:
+        findings.error(
+            at,
+            f"the key of topic `{name}` is `{topic.key}`, which is none of its columns",
+            f"name one of {', '.join(topic.columns)}, or add `{topic.key}: string`",
+        )
+    elif topic.key in TOPIC_METADATA or kind not in _KEY_TYPES:
+        findings.error(
+            at,
+            f"the key of topic `{name}` is `{topic.key}`, a {kind}",
+            f"keys are {', '.join(_KEY_TYPES)}",
+        )
 
-    def _check_use(
-        self, name: str, topic: TopicSpec, readers: tuple[str, ...], writers: tuple[str, ...]
-    ) -> None:
-        at = self._entries[name].key.at
-        if readers and writers:
-            self._findings.error(
-                at,
-                f"`{writers[0]}` writes the topic `{name}` and `{readers[0]}` reads it",
-                f"have `{readers[0]}` read the flow itself: `out` of `{writers[0]}`, `in` of "
-                f"`{readers[0]}`",
-            )
-        elif len(writers) > 1:
-            self._findings.error(
-                at,
-                f"`{writers[0]}` and `{writers[1]}` write the topic `{name}`",
-                "give each of them a topic by a name of its own: a flow has the name of its topic",
-            )
-        elif readers and not topic.columns:
-            self._findings.error(
-                at,
-                f"`{readers[0]}` reads the topic `{name}`, and nothing says which columns its "
-                "messages have",
-                "add `columns: {name: type}`, such as `{order: string, amount: double}`",
-            )
-        elif writers:
-            self._check_written(name, writers[0])
-        elif not readers:
-            self._findings.warning(at, f"no action uses topic `{name}`", "remove it, or use it")
 
-    def _check_written(self, name: str, writer: str) -> None:
-        tree = self._entries[name].value
-        for key in _OF_READERS:
-            if isinstance(tree, yaml_tree.Mapping) and key in tree.entries:
-                self._findings.error(
-                    tree.entries[key].key.at,
-                    f"`{writer}` writes the topic `{name}`, and `{key}` is of topics that are read",
-                    f"leave `{key}` out: what is written has the columns of its flow",
-                )
-
-    def _check_places(self, written: set[str]) -> None:
-        known: dict[str, str] = {}
-        for name, topic in self._topics.items():
-            other = known.setdefault(topic.topic, name)
-            if other != name and {name, other} & written:
-                self._findings.error(
-                    self._entries[name].key.at,
-                    f"`{name}` and `{other}` are one topic, {topic.topic}",
-                    "give what is written a topic of its own",
-                )
+def check_written_topic(name: str, writer: str, entry: Entry, findings: Findings) -> None:
+    """Note what is said of a topic that has no meaning where an action writes it."""
+    for key in _OF_READERS:
+        if isinstance(entry.value, yaml_tree.Mapping) and key in entry.value.entries:
+            findings.error(
+                entry.value.entries[key].key.at,
+                f"`{writer}` writes the topic `{name}`, and `{key}` is of topics that are read",
+                f"leave `{key}` out: what is written has the columns of its flow",
+            )
