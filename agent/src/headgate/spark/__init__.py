@@ -7,6 +7,7 @@ Importing this room does not import PySpark: the agent needs the messages and th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headgate.spark.kafka_clients import KAFKA_PATIENCE, client_properties, silent_logger
 from headgate.spark.ledger import (
     LEDGER_FAMILY,
     Claimed,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from headgate.spark.source.registration import register_sources
 
 __all__ = [
+    "KAFKA_PATIENCE",
     "LEDGER_FAMILY",
     "AdoptSession",
     "CancelStep",
@@ -96,6 +98,7 @@ __all__ = [
     "WorkerMessage",
     "WorkerReady",
     "WorkerReply",
+    "client_properties",
     "code_hash",
     "current_run",
     "decode_message",
@@ -106,6 +109,7 @@ __all__ = [
     "parse_frame_part",
     "parse_increment_name",
     "register_sources",
+    "silent_logger",
     "step_log",
 ]
 

@@ -9,8 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-PATIENCE: Final = 30.0
-"""Seconds without any record after which Kafka counts as unreachable: above its own failover."""
+from headgate.spark.kafka_clients import KAFKA_PATIENCE
 
 _BATCH: Final = 500
 _POLL: Final = 0.2  # seconds; how soon a lack of records is noticed
@@ -71,7 +70,7 @@ class RangeReader:
         for part in ranges:
             place = TopicPartition(part.topic, part.partition)
             try:
-                low, high = self._consumer.get_watermark_offsets(place, timeout=PATIENCE)
+                low, high = self._consumer.get_watermark_offsets(place, timeout=KAFKA_PATIENCE)
             except KafkaException as error:
                 raise self._unavailable(part.topic, str(error)) from error
             start, stop = max(part.start, low), min(part.stop, high)
@@ -79,7 +78,9 @@ class RangeReader:
                 found.append(OffsetRange(part.topic, part.partition, start, stop))
         return found
 
-    def read(self, ranges: Sequence[OffsetRange], patience: float = PATIENCE) -> Iterator[Message]:
+    def read(
+        self, ranges: Sequence[OffsetRange], patience: float = KAFKA_PATIENCE
+    ) -> Iterator[Message]:
         """Yield the records of ranges of one topic, in order within each partition.
 
         Args:

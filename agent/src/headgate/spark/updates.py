@@ -8,7 +8,8 @@ from confluent_kafka import Message
 from msgspec import Struct
 
 from headgate.events import VERSION, Cut, Gap, UpdateMessage, decode_update, known_from
-from headgate.spark.ranges import PATIENCE, OffsetRange, RangeReader
+from headgate.spark.kafka_clients import KAFKA_PATIENCE
+from headgate.spark.ranges import OffsetRange, RangeReader
 
 
 class Record(Struct, frozen=True):
@@ -68,7 +69,9 @@ class UpdateReader:
         """
         return self._reader.there(ranges)
 
-    def read(self, ranges: Sequence[OffsetRange], patience: float = PATIENCE) -> Iterator[Record]:
+    def read(
+        self, ranges: Sequence[OffsetRange], patience: float = KAFKA_PATIENCE
+    ) -> Iterator[Record]:
         """Yield the records of ranges of one topic, in order within each partition.
 
         One that cannot be read is a gap: nobody knows what it may have said.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +49,7 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
+from headgate.spark import silent_logger
 
 log = structlog.get_logger("headgate.agent.broker")
 
@@ -117,7 +117,7 @@ class KafkaBroker:
         self._common: dict[str, Any] = {
             **kafka.properties,
             "bootstrap.servers": kafka.bootstrap,
-            "logger": _silent(),
+            "logger": silent_logger(),
         }
         self._bootstrap = kafka.bootstrap
         self._partitions = kafka.partitions
@@ -491,10 +491,3 @@ class KafkaBroker:
                 self._observers.recall(content, min(now, message.timestamp()[1] / 1000))
             else:
                 self._observers.hear(content, now)
-
-
-def _silent() -> Any:
-    """Return the logger librdkafka writes to: what matters is reported by errors of calls."""
-    logger = logging.getLogger("headgate.kafka")
-    logger.setLevel(logging.CRITICAL)
-    return logger

@@ -16,19 +16,26 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headgate.incremental.stages.errors import StageError
-from headgate.incremental.topics.clients import PATIENCE, client_properties, silent
 from headgate.incremental.topics.cursors import Extent, TopicExtent
 from headgate.incremental.topics.decoding import TopicMessage
 from headgate.incremental.topics.sending import SentPosition, TopicSinks
 from headgate.incremental.topics.transactions import KafkaSession, sent_position
-from headgate.spark import KafkaAddress, OffsetRange, RangeReader, RecordsUnavailable
+from headgate.spark import (
+    KAFKA_PATIENCE,
+    KafkaAddress,
+    OffsetRange,
+    RangeReader,
+    RecordsUnavailable,
+    client_properties,
+    silent_logger,
+)
 
 _PASSING: Final = {
-    KafkaError.LEADER_NOT_AVAILABLE: PATIENCE,
-    KafkaError.NOT_LEADER_FOR_PARTITION: PATIENCE,
-    KafkaError.OFFSET_NOT_AVAILABLE: PATIENCE,
-    KafkaError.FENCED_LEADER_EPOCH: PATIENCE,
-    KafkaError.UNKNOWN_LEADER_EPOCH: PATIENCE,
+    KafkaError.LEADER_NOT_AVAILABLE: KAFKA_PATIENCE,
+    KafkaError.NOT_LEADER_FOR_PARTITION: KAFKA_PATIENCE,
+    KafkaError.OFFSET_NOT_AVAILABLE: KAFKA_PATIENCE,
+    KafkaError.FENCED_LEADER_EPOCH: KAFKA_PATIENCE,
+    KafkaError.UNKNOWN_LEADER_EPOCH: KAFKA_PATIENCE,
     KafkaError.UNKNOWN_TOPIC_OR_PART: 5.0,
 }
 """Errors while a partition gets another leader, or not every broker knows of a new topic yet, with
@@ -86,7 +93,7 @@ class KafkaTopics:
             RecordsUnavailable: Kafka does not answer.
             StageError: there is no such topic.
         """
-        admin = AdminClient(client_properties(self._address), logger=silent())
+        admin = AdminClient(client_properties(self._address), logger=silent_logger())
         begun = time.monotonic()
         while True:
             try:
@@ -123,7 +130,9 @@ class KafkaTopics:
 
 
 def _extent(admin: AdminClient, topic: str) -> TopicExtent:
-    [asked] = admin.describe_topics(TopicCollection([topic]), request_timeout=PATIENCE).values()
+    [asked] = admin.describe_topics(
+        TopicCollection([topic]), request_timeout=KAFKA_PATIENCE
+    ).values()
     told = asked.result()
     places = [TopicPartition(topic, each.id) for each in told.partitions]
     starts = _offsets(admin, places, OffsetSpec.earliest())
@@ -139,6 +148,6 @@ def _offsets(
     asked = admin.list_offsets(
         dict.fromkeys(places, which),
         isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=PATIENCE,
+        request_timeout=KAFKA_PATIENCE,
     )
     return {place.partition: int(found.result().offset) for place, found in asked.items()}

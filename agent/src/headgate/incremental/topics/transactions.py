@@ -10,10 +10,15 @@ from typing import Final
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from headgate.incremental.topics.clients import PATIENCE, client_properties, silent
 from headgate.incremental.topics.encoding import OutgoingMessage
 from headgate.incremental.topics.sending import SentPosition, UnsentIncrement
-from headgate.spark import KafkaAddress, RecordsUnavailable
+from headgate.spark import (
+    KAFKA_PATIENCE,
+    KafkaAddress,
+    RecordsUnavailable,
+    client_properties,
+    silent_logger,
+)
 
 _TRANSACTION: Final = 60_000
 """Milliseconds after which Kafka undoes a transaction whose sender is gone: readers of committed
@@ -36,7 +41,7 @@ def sent_position(address: KafkaAddress, identity: str, topic: str) -> SentPosit
     """
     consumer = _consumer(address, identity)
     try:
-        [found] = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE)
+        [found] = consumer.committed([TopicPartition(topic, 0)], timeout=KAFKA_PATIENCE)
     except KafkaException as error:
         message = f"offsets of group {identity} cannot be read: {error.args[0]}"
         raise RecordsUnavailable(message) from error
@@ -68,7 +73,7 @@ def _consumer(address: KafkaAddress, identity: str) -> Consumer:
             # Of offsets that a transaction commits which is not over, the outcome is waited for.
             "isolation.level": "read_committed",
         },
-        logger=silent(),
+        logger=silent_logger(),
     )
 
 
@@ -98,7 +103,7 @@ class KafkaSession:
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
             },
-            logger=silent(),
+            logger=silent_logger(),
         )
 
     def __enter__(self) -> KafkaSession:
@@ -137,7 +142,7 @@ class KafkaSession:
             for message, header in zip(messages, headers, strict=True):
                 self._produce(message, header)
             self._producer.send_offsets_to_transaction(
-                [after], self._consumer.consumer_group_metadata(), PATIENCE
+                [after], self._consumer.consumer_group_metadata(), KAFKA_PATIENCE
             )
             self._producer.commit_transaction(_TRANSACTION / 1000)
             begun = False
@@ -146,7 +151,7 @@ class KafkaSession:
         finally:
             if begun:
                 with suppress(KafkaException):  # who is fenced off has nothing to undo
-                    self._producer.abort_transaction(PATIENCE)
+                    self._producer.abort_transaction(KAFKA_PATIENCE)
 
     def _produce(self, message: OutgoingMessage, headers: dict[str, bytes]) -> None:
         while True:
