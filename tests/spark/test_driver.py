@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from headgate.client import Columns, ConnectionFailed
 from headgate.events import Origin
@@ -152,6 +153,18 @@ def test_a_task_of_airflow_names_the_result_of_its_dag_run(results: Results) -> 
 
     assert run.previous == "manifest-1"
     assert named(results) == "late"
+
+
+def test_a_task_of_airflow_says_itself_what_kafka_asks_for() -> None:
+    told = replace(REQUEST, kafka_properties={"client.rack": "a", "ssl.ca.location": "agent.pem"})
+    own: dict[str, Any] = {"ssl.ca.location": "task.pem", "sasl.username": "task"}
+
+    run = current_run(cast(Any, MagicMock()), msgspec.to_builtins(told), kafka_properties=own)
+
+    assert run.kafka.properties == {"client.rack": "a", **own}
+    assert (
+        current_run(cast(Any, MagicMock()), msgspec.to_builtins(told)).kafka == told.kafka_address
+    )
 
 
 def test_an_observer_that_restarts_costs_a_program_no_result(results: Results) -> None:

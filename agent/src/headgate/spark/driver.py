@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
@@ -39,7 +40,12 @@ class NoRun(Exception):
     """There is no run to be found: nothing that an agent launched."""
 
 
-def current_run(spark: SparkSession, described: Mapping[str, Any] | None = None) -> Run:
+def current_run(
+    spark: SparkSession,
+    described: Mapping[str, Any] | None = None,
+    *,
+    kafka_properties: Mapping[str, str | int | float | bool] | None = None,
+) -> Run:
     """Return the run that an agent launched this program, or this task, for.
 
     A program's end with status 0 commits the run, that of a DAG with success.
@@ -47,17 +53,21 @@ def current_run(spark: SparkSession, described: Mapping[str, Any] | None = None)
     Args:
         spark: the program's own session; headgate's data sources become known to it.
         described: in a task of Airflow, ``headgate`` of the DAG run's ``conf``.
+        kafka_properties: librdkafka's own, over those that the agent passed on. It gives none to
+            Airflow, which shows what it is given: a Kafka that asks for them gets them from here.
 
     Raises:
         NoRun: no agent launched the program.
     """
     if described is not None:
-        return _run(spark, msgspec.convert(described, StepRequest))
-    path = os.environ.get(RUN_VARIABLE)
-    if path is None:
+        request = msgspec.convert(described, StepRequest)
+    elif (path := os.environ.get(RUN_VARIABLE)) is not None:
+        request = _request(path)
+    else:
         message = f"no variable {RUN_VARIABLE}: this program was not launched by a headgate agent"
         raise NoRun(message)
-    return _run(spark, _request(path))
+    properties = {**request.kafka_properties, **(kafka_properties or {})}
+    return _run(spark, replace(request, kafka_properties=properties))
 
 
 def _run(spark: SparkSession, request: StepRequest) -> Run:
