@@ -67,6 +67,9 @@ if HERE not in sys.path:
     sys.path.insert(0, HERE)  # for ``free_ports``
 
 from free_ports import free_port  # noqa: E402
+from secure_kafka import secure_kafka  # noqa: E402
+
+__all__ = ["secure_kafka"]
 
 # Commands that are given a home of their own need not fetch the jars anew.
 os.environ.setdefault("HEADGATE_CACHE", str(default_cache()))
