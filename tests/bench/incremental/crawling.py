@@ -33,7 +33,7 @@ PAGES: Final = 2_000
 INCREMENTS: Final = 7
 """As in the paper's figure 8."""
 DRIVER_ROUNDS: Final = 8
-SPARK_ROUNDS: Final = 2
+SPARK_ROUNDS: Final = 4
 """Chains of each size, one after another by turns."""
 _WARMING: Final = 2
 """Increments of a chain before these, which do not count."""

@@ -26,8 +26,8 @@ KEYS: Final = 20_000
 """Of an increment."""
 INCREMENTS: Final = 7
 """As in the paper's figure 8."""
-DRIVER_ROUNDS: Final = 15
-SPARK_ROUNDS: Final = 7
+DRIVER_ROUNDS: Final = 25
+SPARK_ROUNDS: Final = 15
 """Chains of each size, one after another by turns; the first of each only warms up."""
 LONG: Final = 64
 """Increments until the smallest state was merged some times."""

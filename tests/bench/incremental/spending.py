@@ -44,10 +44,18 @@ def _tree_seconds() -> float:
     for process in (root, *root.children(recursive=True)):
         try:
             times = process.cpu_times()
-        except psutil.NoSuchProcess:
+            total += _clock(process.pid) + times.children_user + times.children_system
+        except (psutil.NoSuchProcess, OSError):
             continue  # it has ended since it was listed
-        total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def _clock(pid: int) -> float:
+    """Return the seconds of a process and of all its threads, in finer units than ``/proc`` has.
+
+    What ``clock_getcpuclockid`` of C makes of a process on Linux, which Python does not offer.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def median_of(spent: Sequence[Spent]) -> Spent:
