@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +14,21 @@ from scripted_runs import ScriptedFlow, ScriptedRun
 
 from headgate.engine import RunPurpose
 from headgate.incremental import (
+    Comparison,
     DamagedState,
+    DifferentColumns,
     InputFlow,
     NoState,
     Stage,
     StateFlow,
     StoredState,
     Tiers,
+    compare_states,
+    comparing,
 )
 from headgate.incremental import stored as stored_states
 from headgate.incremental.epochs import epoch
+from headgate.incremental.state import batches
 from headgate.incremental.state.compaction import plan
 from headgate.incremental.state.errors import ChangedStage
 from headgate.spark import Run, decode_result
@@ -340,3 +346,90 @@ def test_an_attempt_takes_nothing_from_a_later_one_of_its_run(flow: ScriptedFlow
     count()(cast(Run, late))
     assert writing.exists()
     assert not garbage.exists()
+
+
+# -- compared ------------------------------------------------------------------------------------
+
+
+def compared(flow: ScriptedFlow, **options: Any) -> Comparison:
+    now = stored(flow)
+    return compare_states(now, now.at(now.manifest.previous), **options)
+
+
+def test_a_rebuilt_state_is_the_one_that_its_increments_made(flow: ScriptedFlow) -> None:
+    write(flow, **{f"k{n}": n + 1 for n in range(50)})
+    counted(flow)
+    write(flow, k0=4, k3=-4)
+    counted(flow)
+    counted(flow, REBUILD)
+    assert compared(flow) == Comparison(49, 0, [])  # the group that is gone was drawn, too
+
+
+def test_groups_of_which_rows_differ_are_named_with_both(flow: ScriptedFlow) -> None:
+    write(flow, a=1, b=2, c=3, d=4)
+    counted(flow)
+    flow.containers["pages"] = []
+    write(flow, a=1, b=5, c=3, e=6)
+    counted(flow, REBUILD)
+    found = compared(flow)
+    assert (found.groups, found.different) == (5, 3)
+    assert sorted((each.key, each.rows, each.other) for each in found.examples) == [
+        ("b", [{"n": 5}], [{"n": 2}]),
+        ("d", [], [{"n": 4}]),
+        ("e", [{"n": 6}], []),
+    ]
+    assert len(compared(flow, examples=2).examples) == 2
+
+
+def test_of_large_states_so_many_groups_are_drawn_from_both(
+    flow: ScriptedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "_AT_ONCE", 7)
+    monkeypatch.setattr(batches, "BATCH_ROWS", 5)
+    write(flow, **{f"k{n}": n + 1 for n in range(400)})
+    counted(flow)
+    flow.containers["pages"] = []
+    write(flow, **{f"k{n}": n + 2 for n in range(200, 600)})
+    counted(flow, REBUILD)
+    found = compared(flow, sample=100, examples=1000, seed=1)
+    assert 80 < found.groups <= 100
+    assert found.different == found.groups == len(found.examples)
+    drawn = [int(str(each.key)[1:]) for each in found.examples]
+    assert min(drawn) < 200, "of the one"
+    assert max(drawn) >= 400, "of the other"
+    assert compared(flow, sample=100, seed=2).examples != found.examples
+    assert compared(flow).groups == 600
+
+
+@pytest.mark.parametrize(
+    ("rows", "others", "alike"),
+    [
+        ([{"n": 0.1 + 0.2}], [{"n": 0.3}], True),
+        ([{"n": 0.3}], [{"n": 0.3001}], False),
+        ([{"n": math.nan}], [{"n": math.nan}], True),
+        ([{"n": math.nan}], [{"n": 1.0}], False),
+        ([{"n": 1}, {"n": 2}], [{"n": 2}, {"n": 1}], True),
+        ([{"n": 1}, {"n": 1}], [{"n": 1}], False),
+        ([{"n": None}], [{"n": 0}], False),
+    ],
+)
+def test_rows_are_compared_in_any_order_and_floating_numbers_nearly(
+    rows: list[Any], others: list[Any], *, alike: bool
+) -> None:
+    assert comparing._alike(rows, others) is alike
+
+
+def test_states_of_other_columns_are_not_compared(flow: ScriptedFlow) -> None:
+    write(flow, a=1)
+    counted(flow)
+    columns = pa.schema({"n": pa.int64(), "m": pa.int64()})
+    wider = Stage(
+        "count",
+        inputs={"pages": InputFlow("key")},
+        outputs={"sums": READ},
+        translate=lambda key, flows: {"state": [{"n": 1, "m": 2}]},
+        state=StateFlow(columns),
+    )
+    flow.run("count", wider, flow.request(out=("sums",), purpose=REBUILD))
+    with pytest.raises(DifferentColumns, match="m int64"):
+        compared(flow)

@@ -17,7 +17,7 @@ from scripted_runs import ScriptedFlow
 from typer.testing import CliRunner
 
 from headgate.cli.stage.commands import app
-from headgate.engine import FileFormat, FilesSpec
+from headgate.engine import FileFormat, FilesSpec, RunPurpose
 from headgate.incremental import InputFlow, Stage, StateFlow, TopicCursor
 from headgate.incremental.state.files import FileStore
 from headgate.incremental.state.manifest import Sending, read_manifest, write_manifest
@@ -283,6 +283,39 @@ def test_a_damaged_manifest_is_named(flow: ScriptedFlow) -> None:
 
 def test_a_folder_without_the_stage_is_no_empty_state(flow: ScriptedFlow) -> None:
     assert "has no state of `flow/other`" in in_folder(flow, "verify", "flow", "other", exits=1)
+
+
+# -- compare -------------------------------------------------------------------------------------
+
+
+def test_a_state_is_compared_with_the_one_before(agent: Agent, flow: ScriptedFlow) -> None:
+    flow.run("count", COUNT, flow.request(purpose=RunPurpose.REBUILD))
+    agent.answers = [status(flow)]
+    told = run_there(agent, "compare", "flow", "count", "previous")
+    assert "All of 3 groups are the same in both." in told
+    flow.containers["pages"] += [{"key": "a", "n": 5}, {"key": "d", "n": 6}]
+    flow.run("count", COUNT, flow.request())
+    agent.answers = [status(flow)]
+    told = run_there(agent, "compare", "flow", "count", "previous", exits=4)
+    assert "'a'\n  is  (n=8)\n  was (n=3)\n" in told
+    assert "'d'\n  is  (n=6)\n  was not there\n" in told
+    assert "2 of 4 groups differ." in told
+
+
+def test_differences_are_a_document(flow: ScriptedFlow) -> None:
+    before = json.loads(in_folder(flow, "verify", "flow", "count", "--json"))["manifest"]
+    flow.containers["pages"] += [{"key": "a", "n": 5}]
+    flow.run("count", COUNT, flow.request())
+    told = json.loads(in_folder(flow, "compare", "flow", "count", before, "--json", exits=4))
+    assert told["other"] == before != told["manifest"]
+    assert (told["groups"], told["different"]) == (3, 1)
+    assert told["examples"] == [{"key": "a", "rows": [{"n": 8}], "other": [{"n": 3}]}]
+
+
+def test_what_cannot_be_compared_is_said(flow: ScriptedFlow) -> None:
+    told = in_folder(flow, "compare", "flow", "count", "count/none.manifest", exits=1)
+    assert "none.manifest" in told
+    assert "the last two are kept" in told
 
 
 # -- what agents do ------------------------------------------------------------------------------

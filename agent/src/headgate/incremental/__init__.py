@@ -5,6 +5,12 @@ Importing this room does not import PySpark.
 
 from headgate.incremental import library
 from headgate.incremental.arrivals import FilesCursor, UnusableFile, files_cursor
+from headgate.incremental.comparing import (
+    SAMPLE,
+    Comparison,
+    DifferentGroup,
+    compare_states,
+)
 from headgate.incremental.epochs.maintenance import Maintained, Upkeep, maintain, upkeep_due
 from headgate.incremental.maintaining import maintain_stage
 from headgate.incremental.published import (
@@ -32,6 +38,7 @@ from headgate.incremental.stages.streams import FlowStream
 from headgate.incremental.state.compaction import WHOLLY, Tiers
 from headgate.incremental.state.errors import (
     DamagedState,
+    DifferentColumns,
     NewerState,
     StateError,
     UnusableKey,
@@ -46,13 +53,17 @@ from headgate.incremental.topics.sending import UnsentIncrement
 __all__ = [
     "GROUP",
     "INCREMENT",
+    "SAMPLE",
     "STATE",
     "WHOLLY",
     "Adu",
+    "Comparison",
     "Computed",
     "DamagedFile",
     "DamagedIncrement",
     "DamagedState",
+    "DifferentColumns",
+    "DifferentGroup",
     "FilesCursor",
     "FlowStream",
     "Fused",
@@ -83,6 +94,7 @@ __all__ = [
     "UnusableKey",
     "UnusableMessage",
     "Upkeep",
+    "compare_states",
     "files_cursor",
     "library",
     "maintain",

@@ -6,9 +6,9 @@ as one manifest names all of it, and no file of it changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +85,7 @@ class StoredState:
     def __init__(self, location: str, dataflow: str, action: str, manifest: str = "") -> None:
         self._store = FileStore.at(location)
         self._stage = stage_name(dataflow, action)
+        self._place = (location, dataflow, action)
         self.name = manifest or self._newest()
         self.manifest: Manifest = read_manifest(self._store, self.name)
         if self.manifest.stage != self._stage:
@@ -98,6 +99,15 @@ class StoredState:
             message = f"{self._store.path(folder(self._stage))} has no state of `{self._stage}`"
             raise NoState(message)
         return max(times, key=lambda name: (times[name], name))
+
+    def at(self, manifest: str) -> StoredState:
+        """Return another state of the stage.
+
+        Raises:
+            DamagedState: the manifest is missing, cut short, altered, or of something else.
+            NewerState: a newer program wrote it.
+        """
+        return StoredState(*self._place, manifest)
 
     @property
     def written(self) -> float:
@@ -134,7 +144,7 @@ class StoredState:
         wanted = list(keys)
         if not wanted:
             return pa.concat_tables(_first(self.pieces(), limit))
-        found = list(self._found(wanted))
+        found = list(self._found({key_bytes(key) for key in wanted}))
         kind = key_type(batch.column(KEY) for batch in found)
         rows = self._piece(found, kind)
         return rows if limit is None else rows.slice(0, limit)
@@ -195,8 +205,45 @@ class StoredState:
             rows = pa.Table.from_batches([batch])
             yield from _with_keys(rows, _key_column(rows.column(KEY).to_pylist())).to_batches()
 
-    def _found(self, keys: Sequence[Key]) -> Iterator[pa.RecordBatch]:
-        asked = pa.array(sorted({key_bytes(key) for key in keys}), pa.binary())
+    def drawn_keys(self, count: int, random: np.random.Generator) -> set[bytes]:
+        """Return the canonical keys of rows drawn from all files; of all where these are fewer.
+
+        What was drawn may be gone: rows that newer ones hide are drawn, too.
+        """
+        refs = [ref for bucket in self.manifest.buckets for ref in bucket.files]
+        ends = np.cumsum([0, *(ref.rows for ref in refs)])
+        every = int(ends[-1])
+        places = np.arange(every)
+        if every > count:
+            places = np.unique(random.integers(every, size=count))
+        found: set[bytes] = set()
+        for ref, first, end in zip(refs, ends[:-1], ends[1:], strict=True):
+            mine = places[(places >= first) & (places < end)] - first
+            file = BatchFile(self._store, ref, self._stage)
+            for number in range(file.count if len(mine) else 0):
+                keys = file.batch(number).column(KEY)
+                here = mine[mine < len(keys)]
+                found |= set(keys.take(pa.array(here)).to_pylist())
+                mine = mine[len(here) :] - len(keys)
+        return found
+
+    def groups(self, keys: Collection[bytes]) -> dict[bytes, list[dict[str, Any]]]:
+        """Return the rows of groups by their canonical keys, in the stage's own columns.
+
+        Raises:
+            DamagedState: a file is not what it was.
+        """
+        found: dict[bytes, list[dict[str, Any]]] = {key: [] for key in keys}
+        own = self.columns.names
+        for batch in self._found(keys):
+            for key, row in zip(
+                batch.column(KEY).to_pylist(), batch.select(own).to_pylist(), strict=True
+            ):
+                found[key].append(row)
+        return found
+
+    def _found(self, keys: Collection[bytes]) -> Iterator[pa.RecordBatch]:
+        asked = pa.array(sorted(keys), pa.binary())
         places = hashes(asked)
         order = np.lexsort((np.arange(len(places)), places))
         asked, places = asked.take(pa.array(order)), places[order]

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import typer
+from msgspec import to_builtins
 from rich.console import Console
 
 from headgate.cli.agent_client import AgentOption, keep_shown
@@ -25,9 +26,17 @@ from headgate.cli.stage.finding import (
     stage_status,
     stage_statuses,
 )
-from headgate.cli.stage.views import row_lines, stage_lines, state_document
+from headgate.cli.stage.views import comparison_lines, row_lines, stage_lines, state_document
 from headgate.cli.stage.writing import Format, csv_text, json_lines, plain, write_pieces
-from headgate.incremental import Key, StateError, StoredState, UnusableKey, stage_name
+from headgate.incremental import (
+    SAMPLE,
+    Key,
+    StateError,
+    StoredState,
+    UnusableKey,
+    compare_states,
+    stage_name,
+)
 
 app = typer.Typer(
     name="stage",
@@ -40,6 +49,7 @@ app.callback()(keep_shown)
 
 _NOT_YET: Final = 3  # exit status: the agent did what was asked, and nothing came of it yet
 _DAMAGED: Final = 4  # exit status of `verify`: something is not as it was written
+_DIFFERENT: Final = 4  # exit status of `compare`
 _ROWS: Final = 100
 """Shown where nothing else is said: more are for a file."""
 
@@ -278,6 +288,47 @@ def verify(
         _tell_damage(stored, damaged, cure)
     if damaged:
         raise typer.Exit(_DAMAGED)
+
+
+@app.command()
+def compare(
+    name: DataflowArgument,
+    action: ActionArgument,
+    other: Annotated[
+        str,
+        typer.Argument(
+            metavar="OTHER",
+            help="The other state: a manifest, or `previous` for the one before, which right "
+            "after a rebuild is what the rebuild has replaced.",
+        ),
+    ],
+    *,
+    sample: Annotated[
+        int, typer.Option(help="Groups at most, drawn from both states at random.", min=1)
+    ] = SAMPLE,
+    state: LocationOption = None,
+    manifest: ManifestOption = None,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare the rows of groups with those of another state of the stage.
+
+    The exit status is 4 where some differ. Numbers that are a billionth of each other apart do not.
+    """
+    stored = required_state(name, action, state, manifest, agent, json=json)
+    if other == "previous" and not stored.manifest.previous:
+        fail(f"{stored.name} is the first state of {action} of {name}", json=json)
+    wanted = stored.manifest.previous if other == "previous" else other
+    try:
+        found = compare_states(stored, stored.at(wanted), sample)
+    except StateError as error:
+        fail(f"{error} [of earlier states the last two are kept]", json=json)
+    if json:
+        print_document({"manifest": stored.name, "other": wanted, **to_builtins(found)})
+    else:
+        _show(comparison_lines(found))
+    if found.different:
+        raise typer.Exit(_DIFFERENT)
 
 
 def _tell_damage(stored: StoredState, damaged: list[Any], cure: str) -> None:

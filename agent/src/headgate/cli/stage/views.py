@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from headgate.cli.stage.finding import FoundState
 from headgate.engine import seconds_words
 from headgate.events import Cut
 from headgate.incremental import (
+    Comparison,
     FilesCursor,
     StoredState,
     TopicCursor,
@@ -24,6 +25,8 @@ from headgate.incremental import (
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
+_SHOWN: Final = 5
+"""Rows of a group that differs."""
 
 
 def size_words(size: float) -> str:
@@ -185,6 +188,26 @@ def _status_lines(status: Any, width: int | None) -> Iterator[Line]:
         columns = ("flow", "made by", "unread", "waiting", "rows", "backlog")
         for line in table(columns, waiting, width):
             yield Line(f"  {line.text}", line.style)
+
+
+def comparison_lines(found: Comparison) -> Iterator[Line]:
+    """Yield what came of comparing two states."""
+    if not found.different:
+        yield Line(f"All of {found.groups} groups are the same in both.")
+        return
+    for group in found.examples:
+        yield Line(f"{group.key!r}", "bold")
+        for words, rows in (("is ", group.rows), ("was", group.other)):
+            shown = ", ".join(map(_row_words, rows[:_SHOWN])) or "not there"
+            more = f", and {len(rows) - _SHOWN} more rows" if len(rows) > _SHOWN else ""
+            yield Line(f"  {words} {shown}{more}")
+    unseen = found.different - len(found.examples)
+    rest = f"; {unseen} of them are not shown" if unseen else ""
+    yield Line(f"{found.different} of {found.groups} groups differ{rest}.", "yellow")
+
+
+def _row_words(row: Mapping[str, Any]) -> str:
+    return "(" + ", ".join(f"{name}={value!r:.60}" for name, value in row.items()) + ")"
 
 
 def row_lines(rows: pa.Table, width: int | None) -> Iterator[Line]:
