@@ -16,10 +16,10 @@ from headgate.events import (
     encode_update,
     updates_topic,
 )
-from headgate.spark import ranges
 from headgate.spark.changes import ChangedCells
-from headgate.spark.ranges import OffsetRange
-from headgate.spark.updates import UpdateReader
+from headgate.spark.kafka import ranges
+from headgate.spark.kafka.ranges import OffsetRange
+from headgate.spark.kafka.updates import UpdateReader
 from headgate.spark.views import ContainerView
 
 TOPIC = updates_topic("t")

@@ -24,9 +24,9 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.spark import ResultError, StepRequest, Thrift2Address, containers
+from headgate.spark.kafka.updates import Record
 from headgate.spark.run import Run
 from headgate.spark.source.undecodable import UndecodableValue
-from headgate.spark.updates import Record
 from headgate.spark.views import ViewError
 
 Rows = dict[bytes, dict[bytes, bytes]]

@@ -1,8 +1,8 @@
 """Which updates lie between two cuts."""
 
 from headgate.events import GONE, Cut, lost_after
-from headgate.spark.ranges import OffsetRange
-from headgate.spark.updates import is_broken, ranges_between
+from headgate.spark.kafka.ranges import OffsetRange
+from headgate.spark.kafka.updates import is_broken, ranges_between
 
 
 def test_partitions_with_nothing_new_are_left_out() -> None:

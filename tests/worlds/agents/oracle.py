@@ -36,7 +36,7 @@ from headgate.events import (
 )
 from headgate.spark import StepRequest
 from headgate.spark.changes import ChangedCells
-from headgate.spark.updates import is_broken, ranges_between
+from headgate.spark.kafka.updates import is_broken, ranges_between
 from headgate.spark.views import ContainerView
 
 if TYPE_CHECKING:

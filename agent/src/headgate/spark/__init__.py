@@ -7,7 +7,7 @@ Importing this room does not import PySpark: the agent needs the messages and th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headgate.spark.kafka_clients import KAFKA_PATIENCE, client_properties, silent_logger
+from headgate.spark.kafka.clients import KAFKA_PATIENCE, Troubles, client_properties, silent_logger
 from headgate.spark.ledger import (
     LEDGER_FAMILY,
     Claimed,
@@ -56,7 +56,7 @@ from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 if TYPE_CHECKING:
     from headgate.spark.changes_reading import Increment
     from headgate.spark.driver import current_run
-    from headgate.spark.ranges import OffsetRange, RangeReader, RecordsUnavailable
+    from headgate.spark.kafka.ranges import OffsetRange, RangeReader, RecordsUnavailable
     from headgate.spark.run import Run
     from headgate.spark.source.registration import register_sources
 
@@ -93,6 +93,7 @@ __all__ = [
     "StepRequest",
     "StepStarted",
     "Thrift2Address",
+    "Troubles",
     "WorkerFailed",
     "WorkerGone",
     "WorkerMessage",
@@ -115,9 +116,9 @@ __all__ = [
 
 _LATE = {
     "Increment": "headgate.spark.changes_reading",
-    "OffsetRange": "headgate.spark.ranges",
-    "RangeReader": "headgate.spark.ranges",
-    "RecordsUnavailable": "headgate.spark.ranges",
+    "OffsetRange": "headgate.spark.kafka.ranges",
+    "RangeReader": "headgate.spark.kafka.ranges",
+    "RecordsUnavailable": "headgate.spark.kafka.ranges",
     "Run": "headgate.spark.run",
     "current_run": "headgate.spark.driver",
     "register_sources": "headgate.spark.source.registration",

@@ -15,11 +15,11 @@ from headgate.engine import Codec, OnUndecodable
 from headgate.events import Cut, updates_topic
 from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
 from headgate.spark.containers import StepContainers
+from headgate.spark.kafka.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.reading import SQL_TYPES, ContainerReader, wanted_columns
 from headgate.spark.source.tables import PAGE, ROW
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, to_arrow
-from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.views import ContainerView, names_of
 
 

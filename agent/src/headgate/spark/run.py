@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.events import Cut
 from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.containers import StepContainers
+from headgate.spark.kafka.updates import UpdateReader
 from headgate.spark.ledger import checked_result
 from headgate.spark.messages import KafkaAddress, StageRequest, StepRequest
 from headgate.spark.reading import ContainerReader
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
-from headgate.spark.updates import UpdateReader
 from headgate.spark.views import ContainerView
 from headgate.spark.writing import ContainerWriter, DriverLimits
 

@@ -19,7 +19,7 @@ from headgate.agent.kafka.feed import FeedRecord
 from headgate.events import UpdateBatch, updates_topic
 from headgate.flows import parse_dataflow
 from headgate.spark import StepRequest
-from headgate.spark.updates import is_broken, ranges_between
+from headgate.spark.kafka.updates import is_broken, ranges_between
 
 ONE_STEP = """
 name: two-steps

@@ -49,7 +49,7 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
-from headgate.spark import silent_logger
+from headgate.spark import Troubles, silent_logger
 
 log = structlog.get_logger("headgate.agent.broker")
 
@@ -134,7 +134,8 @@ class KafkaBroker:
         self._caught_up = threading.Event()
         self._control_end = 0
         self._control_next = OFFSET_BEGINNING
-        self._admin = AdminClient(dict(self._common))
+        self._troubles = Troubles()
+        self._admin = AdminClient({**self._common, "error_cb": self._troubles.meet})
         self._producing = threading.Lock()
         self._producer = self._make_producer()
         self._reader = supervision.thread(
@@ -169,8 +170,8 @@ class KafkaBroker:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise Unreachable(
-                        f"Kafka does not answer at {self._bootstrap} ({error.args[0].str()}); "
-                        "start it, or set kafka.bootstrap to its servers"
+                        f"Kafka does not answer at {self._bootstrap}: {self._why(error)}; start "
+                        "it, set kafka.bootstrap to its servers, or correct kafka.properties"
                     ) from error
                 if not said:
                     log.warning("waiting for Kafka", address=self._bootstrap, seconds=round(left))
@@ -248,7 +249,7 @@ class KafkaBroker:
             cause = error.args[0]
             if cause.retriable() or cause.code() < 0:
                 raise Unreachable(
-                    f"Kafka at {self._bootstrap} does not answer: {cause.str()}"
+                    f"Kafka at {self._bootstrap} does not answer: {self._why(error)}"
                 ) from error
             raise RetentionRefused(
                 f"Kafka refuses to alter {_RETENTION} of {topic} ({cause.str()}); allow this agent "
@@ -317,13 +318,16 @@ class KafkaBroker:
             {**self._common, "group.id": "headgate-bystander", "enable.auto.commit": False}
         )
 
+    def _why(self, error: KafkaException) -> str:
+        return self._troubles.words(error.args[0], self._admin)
+
     @contextmanager
     def _asking(self) -> Iterator[None]:
         try:
             yield
         except KafkaException as error:
             raise Unreachable(
-                f"Kafka at {self._bootstrap} does not answer: {error.args[0]}"
+                f"Kafka at {self._bootstrap} does not answer: {self._why(error)}"
             ) from error
 
     def _make_producer(self) -> Producer:

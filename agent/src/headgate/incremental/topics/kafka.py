@@ -26,6 +26,7 @@ from headgate.spark import (
     OffsetRange,
     RangeReader,
     RecordsUnavailable,
+    Troubles,
     client_properties,
     silent_logger,
 )
@@ -93,21 +94,24 @@ class KafkaTopics:
             RecordsUnavailable: Kafka does not answer.
             StageError: there is no such topic.
         """
-        admin = AdminClient(client_properties(self._address), logger=silent_logger())
+        troubles = Troubles()
+        admin = AdminClient(client_properties(self._address, troubles), logger=silent_logger())
         begun = time.monotonic()
         while True:
             try:
                 return _extent(admin, topic)
             except KafkaException as error:
                 if time.monotonic() - begun > _PASSING.get(error.args[0].code(), 0.0):
-                    raise self._refused(topic, error) from error
+                    raise self._refused(topic, error.args[0], troubles, admin) from error
             time.sleep(_PAUSE)
 
-    def _refused(self, topic: str, error: KafkaException) -> Exception:
+    def _refused(
+        self, topic: str, error: KafkaError, troubles: Troubles, admin: AdminClient
+    ) -> Exception:
         where = f"topic {topic} at {self._address.bootstrap}"
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return StageError(f"there is no {where}: create it, or correct its name in `topics`")
-        return RecordsUnavailable(f"{where} cannot be read: {error.args[0]}")
+        return RecordsUnavailable(f"{where} cannot be read: {troubles.words(error, admin)}")
 
     def messages(self, ranges: Sequence[OffsetRange]) -> Iterator[TopicMessage]:
         """See ``TopicSource``.

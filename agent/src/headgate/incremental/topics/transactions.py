@@ -16,6 +16,7 @@ from headgate.spark import (
     KAFKA_PATIENCE,
     KafkaAddress,
     RecordsUnavailable,
+    Troubles,
     client_properties,
     silent_logger,
 )
@@ -39,16 +40,18 @@ def sent_position(address: KafkaAddress, identity: str, topic: str) -> SentPosit
     Raises:
         RecordsUnavailable: Kafka does not answer.
     """
-    consumer = _consumer(address, identity)
+    troubles = Troubles()
+    consumer = _consumer(address, identity, troubles)
     try:
         [found] = consumer.committed([TopicPartition(topic, 0)], timeout=KAFKA_PATIENCE)
     except KafkaException as error:
-        message = f"offsets of group {identity} cannot be read: {error.args[0]}"
+        said = troubles.words(error.args[0], consumer)
+        message = f"offsets of group {identity} cannot be read: {said}"
         raise RecordsUnavailable(message) from error
     finally:
         consumer.close()
     if found.error is not None:
-        message = f"offsets of group {identity} cannot be read: {found.error}"
+        message = f"offsets of group {identity} cannot be read: {found.error.str()}"
         raise RecordsUnavailable(message)
     if found.offset < 0:
         return None
@@ -64,10 +67,10 @@ def sent_position(address: KafkaAddress, identity: str, topic: str) -> SentPosit
     return SentPosition(found.offset, rows.rows, rows.of)
 
 
-def _consumer(address: KafkaAddress, identity: str) -> Consumer:
+def _consumer(address: KafkaAddress, identity: str, troubles: Troubles) -> Consumer:
     return Consumer(
         {
-            **client_properties(address),
+            **client_properties(address, troubles),
             "group.id": identity,
             "enable.auto.commit": False,
             # Of offsets that a transaction commits which is not over, the outcome is waited for.
@@ -92,10 +95,11 @@ class KafkaSession:
     def __init__(self, address: KafkaAddress, identity: str, topic: str) -> None:
         self._identity = identity
         self._topic = topic
-        self._consumer = _consumer(address, identity)
+        self._troubles = troubles = Troubles()
+        self._consumer = _consumer(address, identity, troubles)
         self._producer = Producer(
             {
-                **client_properties(address),
+                **client_properties(address, troubles),
                 "transactional.id": identity,
                 "transaction.timeout.ms": _TRANSACTION,
                 "message.timeout.ms": _TRANSACTION,
@@ -165,7 +169,8 @@ class KafkaSession:
                 return
 
     def _unsent(self, error: KafkaException) -> UnsentIncrement:
+        said = self._troubles.words(error.args[0], self._producer)
         return UnsentIncrement(
             f"an increment that is committed is not sent to topic {self._topic} as "
-            f"{self._identity}: {error.args[0]}; the stage's next run sends it before anything else"
+            f"{self._identity}: {said}; the stage's next run sends it before anything else"
         )

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headgate.events import Cut, RequestPart, UpdateBatch, UpdateKind, updates_topic
-from headgate.spark.ranges import OffsetRange, RecordsUnavailable
+from headgate.spark.kafka.ranges import OffsetRange, RecordsUnavailable
+from headgate.spark.kafka.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.source.datasource import OptionError
-from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 
 SCHEMA: Final = pa.schema(
     [

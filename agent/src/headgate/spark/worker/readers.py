@@ -6,8 +6,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+from headgate.spark.kafka.updates import UpdateReader
 from headgate.spark.messages import StepRequest
-from headgate.spark.updates import UpdateReader
 
 
 class ReaderPool:

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headgate.spark.kafka_clients import KAFKA_PATIENCE
+from headgate.spark.kafka.clients import KAFKA_PATIENCE, Troubles
 
 _BATCH: Final = 500
 _POLL: Final = 0.2  # seconds; how soon a lack of records is noticed
@@ -43,6 +43,7 @@ class RangeReader:
         self, bootstrap: str, properties: Mapping[str, str | int | float | bool] | None = None
     ) -> None:
         self._bootstrap = bootstrap
+        self._troubles = Troubles()
         self._consumer = Consumer(
             {
                 "group.id": "headgate-steps",  # required by librdkafka; nothing is committed
@@ -53,6 +54,7 @@ class RangeReader:
                 **(properties or {}),
                 "isolation.level": "read_committed",
                 "bootstrap.servers": bootstrap,
+                "error_cb": self._troubles.meet,
             }
         )
 
@@ -72,7 +74,8 @@ class RangeReader:
             try:
                 low, high = self._consumer.get_watermark_offsets(place, timeout=KAFKA_PATIENCE)
             except KafkaException as error:
-                raise self._unavailable(part.topic, str(error)) from error
+                said = self._troubles.words(error.args[0], self._consumer)
+                raise self._unavailable(part.topic, said) from error
             start, stop = max(part.start, low), min(part.stop, high)
             if start < stop:
                 found.append(OffsetRange(part.topic, part.partition, start, stop))
@@ -103,7 +106,8 @@ class RangeReader:
                 message = self._consumer.poll(_POLL)
                 if message is None:
                     if time.monotonic() - last > patience:
-                        raise self._unavailable(topic, f"no record for {patience:g} s")
+                        said = self._troubles.beside(f"no record for {patience:g} s")
+                        raise self._unavailable(topic, said)
                     continue
                 last = time.monotonic()
                 # Then what is here already: with a timeout, consume would wait for a full batch.
@@ -119,7 +123,7 @@ class RangeReader:
         error = message.error()
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                raise self._unavailable(topic, str(error))
+                raise self._unavailable(topic, error.str())
             # A replica that is behind ends earlier, for a while.
             if stop is not None and offset >= stop:
                 del stops[partition]

@@ -8,8 +8,8 @@ from confluent_kafka import Message
 from msgspec import Struct
 
 from headgate.events import VERSION, Cut, Gap, UpdateMessage, decode_update, known_from
-from headgate.spark.kafka_clients import KAFKA_PATIENCE
-from headgate.spark.ranges import OffsetRange, RangeReader
+from headgate.spark.kafka.clients import KAFKA_PATIENCE
+from headgate.spark.kafka.ranges import OffsetRange, RangeReader
 
 
 class Record(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""What steps and stages read of Kafka, and what all of its clients have in common."""
