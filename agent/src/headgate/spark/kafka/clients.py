@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headgate.spark.messages import KafkaAddress
@@ -42,7 +43,10 @@ class Troubles:
 
     def words(self, error: KafkaError, client: Client) -> str:
         """Return why a call of the client failed."""
-        client.poll(0)
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException):  # an error that ends the client is raised once more
+            client.poll(0)
         return self.beside(error.str())
 
 
