@@ -20,7 +20,7 @@ from flat import sizes_of
 from msgspec import Struct
 from pyspark.sql import SparkSession
 from spending import Spent
-from web_states import PageIds, Web, nothing, seeded_web
+from web_states import LINKS, PageIds, Web, nothing, seeded_web
 
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.state.files import FileStore
@@ -41,6 +41,9 @@ GROWING_PAGES: Final = 4_000
 """Of an increment of the modes that grow."""
 _GROWING_INCREMENTS: Final = 7
 _GROWING_URLS: Final = 1_000_000
+GROWN_LINKS: Final = (500_000, 2_000_000)
+"""Links of all pages that come in three increments, in the modes that grow."""
+_SHARES: Final = 3
 SHUFFLED_SIZES: Final = (500_000, 2_000_000)
 """URLs of the states that black-box increments begin with."""
 _SHUFFLED_INCREMENTS: Final = 2
@@ -89,6 +92,8 @@ class Crawled(Struct):
     spark: dict[int, Chains] = {}
     grown: dict[str, list[QueueEpoch]] = {}
     """By mode, increments from nothing on."""
+    shared: dict[int, dict[str, list[QueueEpoch]]] = {}
+    """By links of all pages and by mode, three increments from nothing on."""
     black_box: dict[int, list[QueueEpoch]] = {}
     """By URLs of the state, increments in that mode."""
     divided: dict[str, Chains] = {}
@@ -197,6 +202,8 @@ def measure_crawl(
         if spark is not None:
             _measure_growing(found, folder, spark, say)
             largest = max(sizes, default=0)
+            for links in (links for links in GROWN_LINKS if links <= largest):
+                _measure_shares(found, folder, links, spark, say)
             shuffled = [urls for urls in SHUFFLED_SIZES if urls <= largest]
             _measure_black_box(found, folder, shuffled, spark, say)
     finally:
@@ -232,15 +239,33 @@ def _measure_growing(found: Crawled, folder: Path, spark: SparkSession, say: Say
     """Measure all modes from nothing on; with landmarks an increment is all pages so far."""
     web = Web(_GROWING_URLS, _SEED)
     shares = [web.drawn(GROWING_PAGES) for _ in range(_GROWING_INCREMENTS)]
-    place = folder / "growing"
     for mode in Mode:
-        so_far = [np.concatenate(shares[: at + 1]) for at in range(len(shares))]
-        came = so_far if mode is Mode.LANDMARK else shares
-        chain = QueueChain(FileStore.at(place), (nothing(), nothing()), spark, mode)
-        epochs = [chain.epoch(Increment(web.pages(ids), place / "in")) for ids in came]
-        shutil.rmtree(place)
+        epochs = _from_nothing(folder / "growing", web, shares, spark, mode)
         found.grown[mode.value] = epochs
         say(f"crawl queue, {mode}, {GROWING_PAGES:,} pages an increment: {_shown(epochs)}")
+
+
+def _measure_shares(
+    found: Crawled, folder: Path, links: int, spark: SparkSession, say: Say
+) -> None:
+    """Measure the modes that grow on so many links in three increments, by as many URLs."""
+    web = Web(links, _SEED)
+    shares = np.array_split(web.drawn(links // LINKS), _SHARES)
+    for mode in (Mode.BLACK_BOX, Mode.LANDMARK):
+        epochs = _from_nothing(folder / "shares", web, shares, spark, mode)
+        found.shared.setdefault(links, {})[mode.value] = epochs
+        say(f"crawl queue, {mode}, {links:,} links in {_SHARES} increments: {_shown(epochs)}")
+
+
+def _from_nothing(
+    place: Path, web: Web, shares: Sequence[PageIds], spark: SparkSession, mode: Mode
+) -> list[QueueEpoch]:
+    so_far = [np.concatenate(shares[: at + 1]) for at in range(len(shares))]
+    came = so_far if mode is Mode.LANDMARK else shares
+    chain = QueueChain(FileStore.at(place), (nothing(), nothing()), spark, mode)
+    epochs = [chain.epoch(Increment(web.pages(ids), place / "in")) for ids in came]
+    shutil.rmtree(place)
+    return epochs
 
 
 def _measure_black_box(
@@ -285,6 +310,11 @@ def figures_of(found: Crawled) -> dict[str, Any]:
         }
     if found.grown:
         figures["growing"] = {mode: _jobs([epochs]) for mode, epochs in found.grown.items()}
+    if found.shared:
+        figures["shares"] = {
+            str(links): {mode: _jobs([epochs]) for mode, epochs in modes.items()}
+            for links, modes in found.shared.items()
+        }
     if found.black_box:
         medians = {
             urls: statistics.median(each.total for each in epochs)

@@ -78,13 +78,15 @@ def _of_states(found: Mapping[str, Any], unit: str, of: str = "") -> Iterator[Go
 def _of_crawl(crawl: Mapping[str, Any]) -> Iterator[Goal]:
     of = "crawl queue: "
     yield from _of_states(crawl, "URLs", of)
-    for mode, jobs in crawl.get("growing", {}).items():
-        ratio = round(jobs["total"][-1] / jobs["total"][0], 2)
-        words = f"{of}last increment / first, {mode}, from nothing on"
-        if mode == "direct":
-            yield Goal(words, ratio, _FLAT)
-        else:
-            yield Goal(f"{words}: grows", ratio, _FLAT, at_least=True)
+    if "growing" in crawl:
+        seconds = crawl["growing"]["direct"]["total"]
+        ratio = round(seconds[-1] / seconds[0], 2)
+        yield Goal(f"{of}last increment / first, direct, from nothing on", ratio, _FLAT)
+    for links, modes in crawl.get("shares", {}).items():
+        for mode, jobs in modes.items():
+            ratio = round(jobs["total"][-1] / jobs["total"][0], 2)
+            words = f"{of}last increment / first, {mode}, {int(links):,} links: grows"
+            yield Goal(words, ratio, _FLAT, at_least=True)
     sizes = crawl.get("black_box", {})
     if len(sizes) > 1:
         low, high = min(sizes, key=int), max(sizes, key=int)

@@ -28,6 +28,9 @@ _GROWING = (
     "Figure 8: increments of new pages from nothing on, as Spark jobs. CountLinks extracts and "
     "counts links, DecideCrawl scores."
 )
+_IN_THREE = (
+    "Figure 8 with many more links: all of them in three increments, from nothing on, both jobs."
+)
 _SIZES = (
     "Direct increments on states of several sizes, medians of chains that each begin with the same "
     "state. Processor time of the driver alone on the left, of Spark with its workers on the right."
@@ -76,15 +79,19 @@ def write_page(
 
 def _growing(flat: Mapping[str, Any]) -> str:
     """Draw figure 8: each increment's time with landmarks, as a black box and directly."""
-    if "growing" not in flat:
+    return _by_mode(flat.get("growing", {}), ("landmark", "black-box", "direct"), "rows")
+
+
+def _by_mode(
+    sizes: Mapping[str, Mapping[str, Sequence[float]]], modes: Sequence[str], unit: str
+) -> str:
+    if not sizes:
         return ""
-    figure, panels = _panels(3)
-    modes = ("landmark", "black-box", "direct")
-    highest = max(max(each) for sizes in flat["growing"].values() for each in sizes.values())
-    for axes, mode, letter in zip(panels, modes, "abc", strict=True):
-        for (rows, sizes), colour in zip(flat["growing"].items(), COLOURS, strict=False):
-            label = f"{int(rows):,} rows in all"
-            _line(axes, sizes[mode], label, colour)
+    figure, panels = _panels(len(modes))
+    highest = max(max(each) for modes in sizes.values() for each in modes.values())
+    for axes, mode, letter in zip(panels, modes, "abc", strict=False):
+        for (count, seconds), colour in zip(sizes.items(), COLOURS, strict=False):
+            _line(axes, seconds[mode], f"{int(count):,} {unit} in all", colour)
         axes.set(title=f"({letter}) {mode}", ylim=(0, 1.1 * highest))
     panels[0].legend(fontsize="small")
     return svg(figure)
@@ -94,6 +101,7 @@ def _crawl(crawl: Mapping[str, Any]) -> str:
     """Draw the crawl queue: figure 8 with both jobs, larger states, and figure 9."""
     drawings = (
         (_jobs(crawl), _GROWING),
+        (_shares(crawl), _IN_THREE),
         (_direct(crawl, "URLs"), _SIZES),
         (_divided(crawl), _IN_FOUR),
     )
@@ -102,6 +110,14 @@ def _crawl(crawl: Mapping[str, Any]) -> str:
         for drawing, words in drawings
         if drawing
     )
+
+
+def _shares(crawl: Mapping[str, Any]) -> str:
+    sizes = {
+        links: {mode: jobs["total"] for mode, jobs in modes.items()}
+        for links, modes in crawl.get("shares", {}).items()
+    }
+    return _by_mode(sizes, ("landmark", "black-box"), "links")
 
 
 def _jobs(crawl: Mapping[str, Any]) -> str:

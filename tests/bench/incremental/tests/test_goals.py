@@ -70,6 +70,12 @@ def measured(last: float) -> dict[str, Any]:
             "black-box": [queue_epoch(1.0), queue_epoch(3.0)],
             "landmark": [queue_epoch(1.0), queue_epoch(3.0)],
         },
+        shared={
+            8: {
+                "black-box": [queue_epoch(1.0), queue_epoch(2.0)],
+                "landmark": [queue_epoch(1.0), queue_epoch(3.0)],
+            }
+        },
         black_box={1: [queue_epoch(2.0)], 4: [queue_epoch(5.0)]},
         divided={"direct": [crawl, crawl * 4], "black-box": [crawl, crawl * 4]},
     )
@@ -85,7 +91,7 @@ def measured(last: float) -> dict[str, Any]:
 def test_all_goals_are_there_and_met() -> None:
     goals = goals_of(measured(last=1.05))
     assert [goal.words for goal in goals if not goal.met] == []
-    assert len([goal for goal in goals if "crawl queue" in goal.words]) == 4 + 2 + 1 + 3 + 1
+    assert len([goal for goal in goals if "crawl queue" in goal.words]) == 4 + 2 + 1 + 1 + 2 + 1
     assert len(goals) == 4 + 2 + 1 + 1 + 2 + 1 + 11 + 16 + 7
 
 
@@ -111,7 +117,7 @@ def test_keys_a_second_are_of_increments() -> None:
 
 
 def test_both_jobs_of_the_crawl_queue_are_shown_beside_their_sum() -> None:
-    jobs = measured(1.0)["crawl"]["growing"]["landmark"]
+    jobs = measured(1.0)["crawl"]["shares"]["8"]["landmark"]
     assert jobs == {"total": [1.0, 3.0], "CountLinks": [0.5, 1.5], "DecideCrawl": [0.5, 1.5]}
 
 
@@ -119,7 +125,7 @@ def test_the_page_names_what_was_missed_and_has_all_drawings(tmp_path: Path) -> 
     figures = measured(1.2)
     goals = goals_of(figures)
     page = write_page(figures, goals, "two cores", tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 4 + 3 + 1
+    assert page.count("<svg") == 4 + 4 + 1
     assert "MISSED" in table_of(goals)
     assert "Missed: last increment / first, 1 keys" in page
     assert "Not part of this run" not in page
