@@ -6,14 +6,15 @@ So a state is checked from scratch: it is rebuilt, and what it was before is com
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from msgspec import Struct
 
 from headgate.incremental.state.errors import DifferentColumns
+from headgate.incremental.state.hashing import hashes
 from headgate.incremental.state.keys import Key, key_value
 from headgate.incremental.stored import StoredState
 
@@ -61,7 +62,8 @@ def compare_states(
     Args:
         one: a state.
         other: of the same stage, such as the one before a rebuild.
-        sample: groups at most; all of both states are compared where they have fewer rows.
+        sample: groups at most, half of them drawn from each state; all of one where it has no more
+            rows than that.
         examples: groups that are returned at most.
         seed: of the drawing; another one each time where None.
 
@@ -78,9 +80,12 @@ def compare_states(
     random = np.random.default_rng(seed)
     drawn = [state.drawn_keys(max(sample // 2, 1), random) for state in (one, other)]
     keys = sorted(set().union(*drawn))
+    # Neighbours in the files: so each bucket is opened for few portions.
+    keys = [keys[at] for at in np.argsort(hashes(pa.array(keys, pa.binary()))).tolist()]
     groups = different = 0
     shown: list[DifferentGroup] = []
-    for some in _portions(keys):
+    for first in range(0, len(keys), _AT_ONCE):
+        some = keys[first : first + _AT_ONCE]
         rows, others = one.groups(some), other.groups(some)
         for key in some:
             groups += bool(rows[key] or others[key])  # what newer rows hide was drawn, too
@@ -93,12 +98,6 @@ def compare_states(
 
 def _words(state: StoredState) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in state.columns) or "none"
-
-
-def _portions(keys: Sequence[bytes]) -> Iterator[list[bytes]]:
-    rest = iter(keys)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
 
 
 def _alike(rows: Sequence[Row], others: Sequence[Row]) -> bool:

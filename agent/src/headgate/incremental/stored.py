@@ -219,8 +219,10 @@ class StoredState:
         found: set[bytes] = set()
         for ref, first, end in zip(refs, ends[:-1], ends[1:], strict=True):
             mine = places[(places >= first) & (places < end)] - first
+            if not len(mine):
+                continue
             file = BatchFile(self._store, ref, self._stage)
-            for number in range(file.count if len(mine) else 0):
+            for number in range(file.count):
                 keys = file.batch(number).column(KEY)
                 here = mine[mine < len(keys)]
                 found |= set(keys.take(pa.array(here)).to_pylist())

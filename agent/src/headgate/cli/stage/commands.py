@@ -320,9 +320,13 @@ def compare(
         fail(f"{stored.name} is the first state of {action} of {name}", json=json)
     wanted = stored.manifest.previous if other == "previous" else other
     try:
-        found = compare_states(stored, stored.at(wanted), sample)
-    except StateError as error:
+        before = stored.at(wanted)
+    except (StateError, OSError) as error:
         fail(f"{error} [of earlier states the last two are kept]", json=json)
+    try:
+        found = compare_states(stored, before, sample)
+    except (StateError, OSError) as error:
+        fail(str(error), json=json)
     if json:
         print_document({"manifest": stored.name, "other": wanted, **to_builtins(found)})
     else:
