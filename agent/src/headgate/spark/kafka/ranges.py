@@ -9,7 +9,8 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headgate.spark.kafka.clients import KAFKA_PATIENCE, Troubles
+from headgate.spark.kafka.clients import KAFKA_PATIENCE, Troubles, client_properties
+from headgate.spark.messages import KafkaAddress
 
 _BATCH: Final = 500
 _POLL: Final = 0.2  # seconds; how soon a lack of records is noticed
@@ -51,10 +52,10 @@ class RangeReader:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 20,
-                **(properties or {}),
+                **client_properties(
+                    KafkaAddress(bootstrap, dict(properties or {})), self._troubles
+                ),
                 "isolation.level": "read_committed",
-                "bootstrap.servers": bootstrap,
-                "error_cb": self._troubles.meet,
             }
         )
 
