@@ -25,6 +25,8 @@ START_SECONDS = 240.0
 USER = "client-1"
 PASSWORD = "pass-of-a-client"
 
+MANNERS = ("mutual TLS", "PLAIN", "SCRAM-SHA-512")
+
 _SERVER = """
 process.roles=broker,controller
 node.id=1
@@ -61,6 +63,12 @@ class SecureKafka(Struct, frozen=True):
     plain: str
     tls: str
     sasl: str
+
+    def known(self, manner: str, authority: Any) -> tuple[str, dict[str, Any]]:
+        """Return where a client is let in that is known in one of ``MANNERS``, and by what."""
+        if manner == "mutual TLS":
+            return self.tls, of_tls(authority, authority)
+        return self.sasl, of_sasl(manner, authority)
 
 
 def answers(address: str) -> bool:

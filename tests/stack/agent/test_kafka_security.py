@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from secure_kafka import PASSWORD, SecureKafka, of_sasl, of_tls
+from secure_kafka import MANNERS, PASSWORD, SecureKafka, of_sasl
 
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
@@ -34,14 +34,11 @@ def made() -> Iterator[Callable[[KafkaOptions], KafkaBroker]]:
         broker.stop()
 
 
-@pytest.mark.parametrize("manner", ["mutual TLS", "PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("manner", MANNERS)
 def test_one_that_it_knows_is_answered(
     made: Any, secure_kafka: SecureKafka, authority: Any, manner: str
 ) -> None:
-    if manner == "mutual TLS":
-        address, properties = secure_kafka.tls, of_tls(authority, authority)
-    else:
-        address, properties = secure_kafka.sasl, of_sasl(manner, authority)
+    address, properties = secure_kafka.known(manner, authority)
     broker = made(KafkaOptions(address, properties=properties))
     broker.start(60.0, machines=MACHINES)
     assert broker.topics(["secured"]) == {updates_topic("secured"): 1}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from secure_kafka import PASSWORD, SecureKafka, of_sasl, of_tls
+from secure_kafka import MANNERS, PASSWORD, SecureKafka, of_sasl
 
 from headgate.incremental import UnsentIncrement
 from headgate.incremental.topics.cursors import Extent
@@ -29,14 +29,11 @@ def topic(secure_kafka: SecureKafka) -> str:
     return name
 
 
-@pytest.mark.parametrize("manner", ["mutual TLS", "PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("manner", MANNERS)
 def test_what_is_sent_to_a_kafka_that_asks_who_it_is_can_be_read(
     secure_kafka: SecureKafka, authority: Any, topic: str, manner: str
 ) -> None:
-    if manner == "mutual TLS":
-        address, properties = secure_kafka.tls, of_tls(authority, authority)
-    else:
-        address, properties = secure_kafka.sasl, of_sasl(manner, authority)
+    address, properties = secure_kafka.known(manner, authority)
     topics = KafkaTopics(KafkaAddress(address, properties))
 
     assert topics.sent(topic, topic) is None

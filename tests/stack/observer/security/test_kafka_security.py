@@ -9,7 +9,7 @@ from typing import Any
 import happybase
 import pytest
 from msgspec import structs
-from secure_kafka import PASSWORD, START_SECONDS, SecureKafka, of_sasl, of_tls
+from secure_kafka import MANNERS, PASSWORD, START_SECONDS, SecureKafka, of_sasl, of_tls
 
 from headgate.events import UpdateBatch
 from headgate.observer import (
@@ -35,7 +35,7 @@ def config(stack, tmp_path: Path) -> ObserverConfig:
     )
 
 
-@pytest.mark.parametrize("manner", ["mutual TLS", "PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("manner", MANNERS)
 def test_events_go_to_a_kafka_that_asks_who_writes(
     stack,
     secure_kafka: SecureKafka,
@@ -47,10 +47,7 @@ def test_events_go_to_a_kafka_that_asks_who_writes(
 ) -> None:
     subscriber = make_subscriber(secure_kafka.plain)
     name = stack.table("kafka_tls")
-    if manner == "mutual TLS":
-        address, properties = secure_kafka.tls, of_tls(authority, authority)
-    else:
-        address, properties = secure_kafka.sasl, of_sasl(manner, authority)
+    address, properties = secure_kafka.known(manner, authority)
     kafka = KafkaSettings(address, control_topic=subscriber.control_topic, properties=properties)
     config = structs.replace(config, kafka=kafka)
     with ObserverProcess(config, tmp_path, seconds=START_SECONDS) as observer:
