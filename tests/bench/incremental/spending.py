@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -44,7 +45,8 @@ def _tree_seconds() -> float:
     for process in (root, *root.children(recursive=True)):
         try:
             times = process.cpu_times()
-            total += _clock(process.pid) + times.children_user + times.children_system
+            own = _clock(process.pid) if sys.platform == "linux" else times.user + times.system
+            total += own + times.children_user + times.children_system
         except (psutil.NoSuchProcess, OSError):
             continue  # it has ended since it was listed
     return total
