@@ -22,8 +22,11 @@ from headgate.incremental.state import (
 FLOW = pa.schema([pa.field("url", pa.string()), pa.field("count", pa.int64())])
 
 
-@pytest.fixture
-def store(tmp_path) -> FileStore:
+@pytest.fixture(params=["small", "large"])
+def store(tmp_path, request, monkeypatch) -> FileStore:
+    """A store whose files are opened as small ones are, and as large ones."""
+    if request.param == "large":
+        monkeypatch.setattr(batches, "_SMALL_BYTES", 0)
     return FileStore.at(tmp_path)
 
 

@@ -24,6 +24,8 @@ PORTION_ROWS = 1 << 16
 """Rows of a portion, in which a group is read that may be larger than memory."""
 PORTION_BYTES = 1 << 23
 """Bytes of a portion: several are in memory at a time, of each flow and of each run."""
+_SMALL_BYTES = 1 << 22
+"""Bytes of a file that is had whole at once: those of the runs of most epochs."""
 _FORMAT = 1
 _STAGE_KEY = b"headgate.stage"
 _FILE_KEY = b"headgate.file"
@@ -180,7 +182,10 @@ class BatchFile:
         """Whether what is read of it is the kernel's, which takes it back when it needs room."""
         self._mapped: dict[int, pa.RecordBatch] = {}
         try:
-            self._reader = ipc.open_file(file)
+            # Out of memory it is opened in a twentieth of the time; to ask for all of a large file
+            # would have the kernel read it.
+            small = self.is_mapped and ref.length <= _SMALL_BYTES
+            self._reader = ipc.open_file(file.read_buffer() if small else file)
         except (pa.ArrowException, OSError) as error:
             raise DamagedState(self._path, f"is no Arrow file ({error})") from error
         self._check(self._reader.schema.metadata or {}, stage)
