@@ -262,8 +262,10 @@ def _entries(run: Run, match: Match) -> _Known:
     counts = np.ones(len(own), np.int32)
     if match is Match.ROW:
         prints = _prints(own, batch.column(ORDER))
-    else:
-        rows = np.flatnonzero(np.append(True, own[1:] != own[:-1]))
-        prints = own[rows]
-        counts[rows] = np.diff(rows, append=len(own))
-    return _Known((batch,), np.sort(prints & ~_PLACE | rows), counts)
+        return _Known((batch,), np.sort(prints & ~_PLACE | rows), counts)
+    first = np.append(True, own[1:] != own[:-1])
+    if first.all():
+        return _Known((batch,), own & ~_PLACE | rows, counts)
+    rows = np.flatnonzero(first)
+    counts[rows] = np.diff(rows, append=len(own))
+    return _Known((batch,), own[rows] & ~_PLACE | rows, counts)
