@@ -33,13 +33,15 @@ PAGES: Final = 2_000
 INCREMENTS: Final = 7
 """As in the paper's figure 8."""
 DRIVER_ROUNDS: Final = 8
-SPARK_ROUNDS: Final = 4
+SPARK_ROUNDS: Final = 8
 """Chains of each size, one after another by turns."""
 _WARMING: Final = 2
-"""Increments of a chain before these, which do not count."""
+"""Increments of chains before those that count."""
 GROWING_PAGES: Final = 4_000
 """Of an increment of the modes that grow."""
 _GROWING_INCREMENTS: Final = 7
+_GROWING_ROUNDS: Final = 3
+"""Of each mode, by turns; increments of each before them warm up."""
 _GROWING_URLS: Final = 1_000_000
 GROWN_LINKS: Final = (500_000, 2_000_000)
 """Links of all pages that come in three increments, in the modes that grow."""
@@ -90,8 +92,8 @@ class Crawled(Struct):
     driver: dict[int, Chains] = {}
     """By URLs of the state: chains of epochs."""
     spark: dict[int, Chains] = {}
-    grown: dict[str, list[QueueEpoch]] = {}
-    """By mode, increments from nothing on."""
+    grown: dict[str, Chains] = {}
+    """By mode, chains of increments from nothing on."""
     shared: dict[int, dict[str, list[QueueEpoch]]] = {}
     """By links of all pages and by mode, three increments from nothing on."""
     black_box: dict[int, list[QueueEpoch]] = {}
@@ -239,10 +241,14 @@ def _measure_growing(found: Crawled, folder: Path, spark: SparkSession, say: Say
     """Measure all modes from nothing on; with landmarks an increment is all pages so far."""
     web = Web(_GROWING_URLS, _SEED)
     shares = [web.drawn(GROWING_PAGES) for _ in range(_GROWING_INCREMENTS)]
-    for mode in Mode:
-        epochs = _from_nothing(folder / "growing", web, shares, spark, mode)
-        found.grown[mode.value] = epochs
-        say(f"crawl queue, {mode}, {GROWING_PAGES:,} pages an increment: {_shown(epochs)}")
+    for number in range(_GROWING_ROUNDS + 1):
+        for mode in Mode:
+            came = shares if number else shares[:_WARMING]
+            epochs = _from_nothing(folder / "growing", web, came, spark, mode)
+            if number:
+                found.grown.setdefault(mode.value, []).append(epochs)
+            shown = _shown(epochs)
+            say(f"crawl queue, {mode}, {GROWING_PAGES:,} pages, round {number}: {shown}")
 
 
 def _measure_shares(
@@ -309,7 +315,7 @@ def figures_of(found: Crawled) -> dict[str, Any]:
             for urls, chains in found.spark.items()
         }
     if found.grown:
-        figures["growing"] = {mode: _jobs([epochs]) for mode, epochs in found.grown.items()}
+        figures["growing"] = {mode: _jobs(chains) for mode, chains in found.grown.items()}
     if found.shared:
         figures["shares"] = {
             str(links): {mode: _jobs([epochs]) for mode, epochs in modes.items()}

@@ -31,7 +31,7 @@ SPARK_ROUNDS: Final = 15
 """Chains of each size, one after another by turns; the first of each only warms up."""
 LONG: Final = 64
 """Increments until the smallest state was merged some times."""
-GROWING_ROUNDS: Final = 3
+GROWING_ROUNDS: Final = 6
 """Of each mode, by turns; one before them warms up."""
 _SHARES: Final = 3
 """Increments of the modes that grow."""

@@ -66,9 +66,9 @@ def measured(last: float) -> dict[str, Any]:
         driver={1: [crawl], 2: [crawl]},
         spark={1: [crawl], 2: [crawl]},
         grown={
-            "direct": crawl,
-            "black-box": [queue_epoch(1.0), queue_epoch(3.0)],
-            "landmark": [queue_epoch(1.0), queue_epoch(3.0)],
+            "direct": [[queue_epoch(9.0), queue_epoch(0.1)], crawl, crawl],
+            "black-box": [[queue_epoch(1.0), queue_epoch(3.0)]],
+            "landmark": [[queue_epoch(1.0), queue_epoch(3.0)]],
         },
         shared={
             8: {
