@@ -264,8 +264,8 @@ def _entries(run: Run, match: Match) -> _Known:
         prints = _prints(own, batch.column(ORDER))
         return _Known((batch,), np.sort(prints & ~_PLACE | rows), counts)
     first = np.append(True, own[1:] != own[:-1])
-    if first.all():
-        return _Known((batch,), own & ~_PLACE | rows, counts)
-    rows = np.flatnonzero(first)
-    counts[rows] = np.diff(rows, append=len(own))
+    if not first.all():
+        rows = np.flatnonzero(first)
+        counts[rows] = np.diff(rows, append=len(own))
+    # Sorted as they are: hashes rise, and those that are alike in front have places that rise.
     return _Known((batch,), own[rows] & ~_PLACE | rows, counts)
