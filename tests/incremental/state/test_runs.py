@@ -1,6 +1,8 @@
 """Runs: sorted rows in a file."""
 
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +29,7 @@ from headgate.incremental.state import (
     Match,
     Run,
     UnsortedRows,
+    runs,
     sort_rows,
     state_rows,
     write_batches,
@@ -80,23 +83,49 @@ def test_groups_are_found_where_they_are_across_batches_and_collisions(rows, siz
     assert [(hashes[n], keys[n].as_py()) for n in which] == [row[:2] for row in found]
 
 
-@given(st.data(), st.integers(1, 40))
-def test_single_rows_are_found_in_groups_of_many(data, size):
+@given(st.data(), st.integers(1, 40), st.none() | st.integers(1, 9))
+def test_single_rows_are_found_in_groups_of_many(data, size, apart):
+    """In files that are mapped by fences, so many rows apart, where hashes do not collide."""
+    keys = st.sampled_from([b"a", b"b"]) if data.draw(st.booleans()) else st.just(b"a")
     orders = st.integers(0, 60).map(lambda n: b"%03d" % n)
-    triples = st.tuples(st.sampled_from([0, 1]), st.sampled_from([b"a", b"b"]), orders)
+    triples = st.tuples(st.sampled_from([0, 1]), keys, orders)
     there = data.draw(st.sets(triples, max_size=60))
     wanted = sorted(data.draw(st.sets(triples, min_size=1, max_size=20)))
-    with batches_of(size):
-        run = run_of(memory_store(), [(*triple, 1) for triple in there], Match.ROW)
-        hashes, keys, order = (list(part) for part in zip(*wanted, strict=True))
-        question = Asked(np.array(hashes), pa.array(keys), pa.array(order))
+    with batches_of(size), TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        store = memory_store() if apart is None else FileStore.at(Path(folder))
+        patch.setattr(runs, "_APART", apart)
+        run = run_of(store, [(*triple, 1) for triple in there], Match.ROW)
+        hashes, some, order = (list(part) for part in zip(*wanted, strict=True))
+        question = Asked(np.array(hashes), pa.array(some), pa.array(order))
 
         hits = list(run.find(question, np.arange(len(wanted))))
 
-    which = [int(number) for hit in hits for number in hit.asked]
-    assert sorted(wanted[number] for number in which) == sorted(set(wanted) & there)
-    found = seen(hit.batch.take(pa.array(hit.rows)) for hit in hits)
-    assert [row[:3] for row in found] == [wanted[number] for number in which]
+        which = [int(number) for hit in hits for number in hit.asked]
+        assert sorted(wanted[number] for number in which) == sorted(set(wanted) & there)
+        found = seen(hit.batch.take(pa.array(hit.rows)) for hit in hits)
+        assert [row[:3] for row in found] == [wanted[number] for number in which]
+
+
+def test_a_large_run_gets_fences_for_those_who_ask_for_much(tmp_path):
+    rows = [(7, b"k", b"%05d" % n, n) for n in range(20_000)]
+    run = run_of(FileStore.at(tmp_path), rows, Match.ROW)
+
+    def found(wanted: list[int]) -> list[int]:
+        question = Asked(
+            np.full(len(wanted), 7),
+            pa.array([b"k"] * len(wanted)),
+            pa.array([b"%05d" % number for number in wanted]),
+        )
+        hits = run.find(question, np.arange(len(wanted)))
+        values = (hit.batch["value"].take(pa.array(hit.rows)).to_pylist() for hit in hits)
+        return list(chain.from_iterable(values))
+
+    assert found([0, 128, 19_999, 30_000]) == [0, 128, 19_999]
+    assert not run._fenced  # so few cost less than to read a page for every fence
+    wanted = list(range(0, 20_000, 127))
+    assert found(wanted) == wanted
+    assert [len(fences) for fences in run._fenced.values()] == [157]
+    assert found(wanted) == wanted
 
 
 def test_only_batches_that_may_have_what_is_wanted_are_read(monkeypatch):

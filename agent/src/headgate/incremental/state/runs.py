@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -33,6 +34,11 @@ _SIFTED = 1 << 16
 _SLOTS = 8
 """Of a sieve, for each row, and at most twice as many: of a hash that is not there one in eight
 passes."""
+_APART = 128
+"""Rows from one fence to the next: what is near is in memory by then, and few pages."""
+_WORTH_FENCES = 4096
+"""Rows for each that is looked for at once, at most, of a run that gets fences. To read them all
+takes as long as to look for so many without."""
 
 
 def write_run(
@@ -154,6 +160,7 @@ class Run:
         """Of the rows."""
         self._as_written = self._file.schema.equals(self.schema)
         self._marks = np.array(ref.marks, np.int64)
+        self._fenced: dict[int, pa.Array] = {}
 
     @property
     def is_mapped(self) -> bool:
@@ -234,17 +241,33 @@ class Run:
             near = self._sieve.near(hashes)
             hashes, wanted = hashes[near], wanted[near]
         if len(self._marks) == 1:
-            hit = _find(self._batch(0), asked, hashes, wanted)
-            if hit is not None:
-                yield hit
-            return
-        ends = np.append(np.searchsorted(hashes, self._marks[1:], "right"), len(hashes))
-        starts = np.append(0, np.searchsorted(hashes, self._marks[1:], "left"))
-        for number in np.nonzero(starts < ends)[0].tolist():
-            part = slice(int(starts[number]), int(ends[number]))
-            hit = _find(self._batch(number), asked, hashes[part], wanted[part])
-            if hit is not None:
-                yield hit
+            found = [_ranges(self._batch(0), 0, hashes, wanted)]
+        else:
+            ends = np.append(np.searchsorted(hashes, self._marks[1:], "right"), len(hashes))
+            starts = np.append(0, np.searchsorted(hashes, self._marks[1:], "left"))
+            found = [
+                _ranges(self._batch(number), number, hashes[start:end], wanted[start:end])
+                for number, (start, end) in enumerate(zip(starts, ends, strict=True))
+                if start < end
+            ]
+        there = [ranges for ranges in found if len(ranges.wanted)]
+        if there:
+            yield from _hits(there, asked, self._fences)
+
+    def _fences(self, found: list[_Ranges]) -> _Column | None:
+        """Return the order of every ``_APART``th row of batches; None where too little is asked.
+
+        They are copied out of the file, of which they are less than a hundredth, and kept.
+        """
+        asked = sum(len(ranges.wanted) for ranges in found)
+        rows = sum(ranges.batch.num_rows for ranges in found)
+        if not self.is_mapped or asked * _WORTH_FENCES < rows:
+            return None
+        for ranges in found:
+            if ranges.number not in self._fenced:
+                every = np.arange(0, ranges.batch.num_rows, _APART)
+                self._fenced[ranges.number] = ranges.batch.column(ORDER).take(index_array(every))
+        return _Column([self._fenced[ranges.number] for ranges in found])
 
 
 class _Sieve:
@@ -274,71 +297,183 @@ class _Sieve:
         return np.nonzero(self._slots[self._of(hashes)])[0]
 
 
-def _find(
-    batch: pa.RecordBatch, asked: Asked, hashes: npt.NDArray[np.int64], wanted: Positions
-) -> Hit | None:
+class _Ranges(Struct, frozen=True, eq=False):
+    """Rows of a batch that have the hash of something that is asked for: arrays of one length."""
+
+    batch: pa.RecordBatch
+    number: int
+    """Of the batch in its run."""
+    low: Positions
+    high: Positions
+    """The positions after them."""
+    wanted: Positions
+    """What is asked for."""
+
+
+def _ranges(
+    batch: pa.RecordBatch, number: int, hashes: npt.NDArray[np.int64], wanted: Positions
+) -> _Ranges:
     own = hash_array(batch)
     low = np.searchsorted(own, hashes, "left")
     there = np.nonzero(own[np.minimum(low, len(own) - 1)] == hashes)[0]
-    if not len(there):
-        return None
     low, wanted = low[there], wanted[there]
     high = low + 1
     more = np.nonzero(own[np.minimum(high, len(own) - 1)] == hashes[there])[0]
     more = more[high[more] < len(own)]
     high[more] = np.searchsorted(own, hashes[there[more]], "right")
+    return _Ranges(batch, number, low, high, wanted)
+
+
+def _hits(
+    found: list[_Ranges], asked: Asked, fences: Callable[[list[_Ranges]], _Column | None]
+) -> Iterator[Hit]:
+    """Yield the rows of ranges, at least one, that are what is asked for.
+
+    What is compared is so for all batches at once: of a large run that has many, each has few.
+    """
+    low, high, wanted = (
+        np.concatenate([getattr(ranges, name) for ranges in found])
+        for name in ("low", "high", "wanted")
+    )
+    of = np.repeat(np.arange(len(found)), [len(ranges.wanted) for ranges in found])
+    keys = _Column([ranges.batch.column(KEY) for ranges in found])
+    known = np.zeros(len(of), np.bool_)
     if asked.orders is not None:
-        low, high = _narrowed(batch, asked.keys, asked.orders, wanted, low, high)
+        orders = _Column([ranges.batch.column(ORDER) for ranges in found])
+        wide = np.nonzero(high - low > 1)[0]
+        if len(wide):
+            ends = low[wide], high[wide] - 1
+            # Rows are sorted by key, so that a range whose ends have a key has no other one.
+            alone = all(_equal(keys, of[wide], at, asked.keys, wanted[wide]).all() for at in ends)
+            known[wide] = alone
+            low[wide], high[wide] = _narrowed(
+                _Wide(of[wide], low[wide], high[wide], wanted[wide]),
+                asked,
+                orders,
+                None if alone else keys,
+                fences(found) if alone else None,
+            )
     rows, which = spread(low, high)
-    wanted = wanted[which]
-    same = _equal(batch.column(KEY), rows, asked.keys, wanted)
+    of, wanted, known = of[which], wanted[which], known[which]
+    same = known.copy()
+    open_ = np.nonzero(~known)[0]
+    same[open_] = _equal(keys, of[open_], rows[open_], asked.keys, wanted[open_])
     if asked.orders is not None:
-        same &= _equal(batch.column(ORDER), rows, asked.orders, wanted)
+        same &= _equal(orders, of, rows, asked.orders, wanted)
     if not same.all():
-        rows, wanted = rows[same], wanted[same]
-    return Hit(batch, rows, wanted) if len(rows) else None
+        of, rows, wanted = of[same], rows[same], wanted[same]
+    parts = np.searchsorted(of, np.arange(len(found) + 1)).tolist()
+    for ranges, (start, end) in zip(found, pairwise(parts), strict=True):
+        if start < end:
+            yield Hit(ranges.batch, rows[start:end], wanted[start:end])
+
+
+class _Column:
+    """A column of several batches.
+
+    Args:
+        parts: of each batch, at least one.
+    """
+
+    def __init__(self, parts: list[pa.Array]) -> None:
+        self._parts = parts
+
+    def take(self, of: Positions, rows: Positions) -> pa.Array:
+        """Return what rows have.
+
+        Args:
+            of: the number of the batch of each, rising, shape (n,).
+            rows: the position of each in its batch, shape (n,).
+        """
+        places = index_array(rows)
+        if len(self._parts) == 1:
+            return self._parts[0].take(places)
+        ends = np.searchsorted(of, np.arange(len(self._parts) + 1)).tolist()
+        found = [
+            part.take(places.slice(start, end - start))
+            for part, (start, end) in zip(self._parts, pairwise(ends), strict=True)
+            if start < end
+        ]
+        return pa.concat_arrays(found or [self._parts[0].slice(0, 0)])
+
+
+def _equal(
+    column: _Column, of: Positions, rows: Positions, values: pa.Array, wanted: Positions
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of a column, see ``take``, have those of the values that are wanted."""
+    whole = len(wanted) == len(values) and bool((wanted == np.arange(len(values))).all())
+    asked = values if whole else values.take(index_array(wanted))
+    return np.asarray(pc.equal(column.take(of, rows), asked).to_numpy(zero_copy_only=False))
+
+
+class _Wide(Struct, frozen=True, eq=False):
+    """Ranges of more than one row, arrays of one length: the batch, the ends, what is wanted."""
+
+    of: Positions
+    low: Positions
+    high: Positions
+    wanted: Positions
 
 
 def _narrowed(
-    batch: pa.RecordBatch,
-    keys: pa.Array,
-    orders: pa.Array,
-    wanted: Positions,
-    low: Positions,
-    high: Positions,
+    wide: _Wide, asked: Asked, orders: _Column, keys: _Column | None, fences: _Column | None
 ) -> tuple[Positions, Positions]:
     """Return for each row that is looked for the range of the one row, or of none, that may be it.
 
-    A group may have millions of rows: its orders are searched by halves, all at once.
+    A group may have millions of rows: its orders are searched by halves, all at once, and those of
+    fences first. A row of the file is a page that nothing has been read of for long.
+
+    Args:
+        wide: the ranges.
+        asked: with orders.
+        orders: of the batches.
+        keys: of the batches; None where no range has another key than the one that is asked for.
+        fences: orders of every so many rows; None where there are none.
     """
-    wide = np.nonzero(high - low > 1)[0]
-    if not len(wide):
-        return low, high
+    low, high = wide.low, wide.high
+    if fences is not None:
+        # One before those of the range stands for its first row.
+        first, last = -(-low // _APART), (high - 1) // _APART
+        before, after = _halved(wide, first - 1, last + 1, asked, fences, None)
+        low, high = np.maximum(low, before * _APART), np.minimum(high, after * _APART)
+    return _halved(wide, low, high, asked, orders, keys)
+
+
+def _halved(
+    wide: _Wide,
+    low: Positions,
+    high: Positions,
+    asked: Asked,
+    orders: _Column,
+    keys: _Column | None,
+) -> tuple[Positions, Positions]:
+    """Return the last position of each range that is not after what is wanted, and the next one.
+
+    The first position of a range is not looked at. See ``_narrowed``.
+    """
+    assert asked.orders is not None  # noqa: S101 - see _hits
     low, high = low.copy(), high.copy()
-    begin, end, which = low[wide], high[wide], wanted[wide]
-    # Rows are sorted by key, so that a range whose ends have a key has no other one.
-    column = batch.column(KEY)
-    alone = all(_equal(column, at, keys, which).all() for at in (begin, end - 1))
-    order = orders.take(index_array(which))
-    key = None if alone else keys.take(index_array(which))
-    while (end - begin > 1).any():
-        middle = (begin + end) >> 1
-        after = _not_before(batch, middle, key, order)
-        begin, end = np.where(after, middle, begin), np.where(after, end, middle)
-    low[wide], high[wide] = begin, end
+    left = np.nonzero(high - low > 1)[0]
+    while len(left):
+        of, begin, end = wide.of[left], low[left], high[left]
+        which = index_array(wide.wanted[left])
+        order = asked.orders.take(which)
+        key = None if keys is None else asked.keys.take(which)
+        # Small groups are soon done; they are left out once they are half of all.
+        wide_yet = end - begin > 1
+        while 2 * np.count_nonzero(wide_yet) > len(left):
+            middle = np.maximum((begin + end) >> 1, 0)
+            found = pc.greater_equal(order, orders.take(of, middle))
+            if keys is not None:
+                own = keys.take(of, middle)
+                found = pc.or_(pc.greater(key, own), pc.and_(pc.equal(key, own), found))
+            after = np.asarray(found.to_numpy(zero_copy_only=False))
+            begin = np.where(wide_yet & after, middle, begin)
+            end = np.where(wide_yet & ~after, middle, end)
+            wide_yet = end - begin > 1
+        low[left], high[left] = begin, end
+        left = left[wide_yet]
     return low, high
-
-
-def _not_before(
-    batch: pa.RecordBatch, rows: Positions, keys: pa.Array | None, orders: pa.Array
-) -> npt.NDArray[np.bool_]:
-    """Return which keys and orders, or orders where all keys are one, are not before rows."""
-    places = index_array(rows)
-    found = pc.greater_equal(orders, batch.column(ORDER).take(places))
-    if keys is not None:
-        own = batch.column(KEY).take(places)
-        found = pc.or_(pc.greater(keys, own), pc.and_(pc.equal(keys, own), found))
-    return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
@@ -350,12 +485,3 @@ def spread(low: Positions, high: Positions) -> tuple[Positions, Positions]:
     which = np.repeat(which, sizes)
     starts = np.cumsum(sizes) - sizes
     return np.arange(len(which)) - starts[which] + low[which], which
-
-
-def _equal(
-    column: pa.Array, rows: Positions, values: pa.Array, wanted: Positions
-) -> npt.NDArray[np.bool_]:
-    mine = column.take(index_array(rows))
-    whole = len(wanted) == len(values) and bool((wanted == np.arange(len(values))).all())
-    asked = values if whole else values.take(index_array(wanted))
-    return np.asarray(pc.equal(mine, asked).to_numpy(zero_copy_only=False))
