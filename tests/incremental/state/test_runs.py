@@ -106,6 +106,23 @@ def test_single_rows_are_found_in_groups_of_many(data, size, apart):
         assert [row[:3] for row in found] == [wanted[number] for number in which]
 
 
+def test_keys_of_one_hash_are_told_apart_by_fences_or_without(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "_APART", 4)
+    numbers = [(key, n) for key in (b"a", b"c") for n in range(30)]
+    rows = [(7, key, b"%03d" % n, n) for key, n in numbers]
+    alone = [(8, b"a", b"%03d" % n, n) for n in range(30)]
+    run = run_of(FileStore.at(tmp_path), [*rows, *alone], Match.ROW)
+
+    def found(hash_: int, key: bytes) -> list[int]:
+        question = Asked(
+            np.full(30, hash_), pa.array([key] * 30), pa.array([b"%03d" % n for n in range(30)])
+        )
+        return [n for hit in run.find(question, np.arange(30)) for n in hit.asked.tolist()]
+
+    assert found(7, b"a") == found(7, b"c") == found(8, b"a") == list(range(30))
+    assert found(7, b"b") == found(8, b"b") == []
+
+
 def test_a_large_run_gets_fences_for_those_who_ask_for_much(tmp_path):
     rows = [(7, b"k", b"%05d" % n, n) for n in range(20_000)]
     run = run_of(FileStore.at(tmp_path), rows, Match.ROW)
