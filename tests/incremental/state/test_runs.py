@@ -94,6 +94,7 @@ def test_single_rows_are_found_in_groups_of_many(data, size, apart):
     with batches_of(size), TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         store = memory_store() if apart is None else FileStore.at(Path(folder))
         patch.setattr(runs, "_APART", apart)
+        patch.setattr(runs, "_SIFTED", 0)
         run = run_of(store, [(*triple, 1) for triple in there], Match.ROW)
         hashes, some, order = (list(part) for part in zip(*wanted, strict=True))
         question = Asked(np.array(hashes), pa.array(some), pa.array(order))
@@ -108,6 +109,7 @@ def test_single_rows_are_found_in_groups_of_many(data, size, apart):
 
 def test_keys_of_one_hash_are_told_apart_by_fences_or_without(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "_APART", 4)
+    monkeypatch.setattr(runs, "_SIFTED", 0)
     numbers = [(key, n) for key in (b"a", b"c") for n in range(30)]
     rows = [(7, key, b"%03d" % n, n) for key, n in numbers]
     alone = [(8, b"a", b"%03d" % n, n) for n in range(30)]
@@ -124,7 +126,7 @@ def test_keys_of_one_hash_are_told_apart_by_fences_or_without(tmp_path, monkeypa
 
 
 def test_a_large_run_gets_fences_for_those_who_ask_for_much(tmp_path):
-    rows = [(7, b"k", b"%05d" % n, n) for n in range(20_000)]
+    rows = [(7, b"k", b"%05d" % n, n) for n in range(70_000)]
     run = run_of(FileStore.at(tmp_path), rows, Match.ROW)
 
     def found(wanted: list[int]) -> list[int]:
@@ -137,11 +139,11 @@ def test_a_large_run_gets_fences_for_those_who_ask_for_much(tmp_path):
         values = (hit.batch["value"].take(pa.array(hit.rows)).to_pylist() for hit in hits)
         return list(chain.from_iterable(values))
 
-    assert found([0, 128, 19_999, 30_000]) == [0, 128, 19_999]
+    assert found([0, 128, 69_999, 80_000]) == [0, 128, 69_999]
     assert not run._fenced  # so few cost less than to read a page for every fence
-    wanted = list(range(0, 20_000, 127))
+    wanted = list(range(0, 70_000, 127))
     assert found(wanted) == wanted
-    assert [len(fences) for fences in run._fenced.values()] == [157]
+    assert [len(fences) for fences in run._fenced.values()] == [547]
     assert found(wanted) == wanted
 
 

@@ -255,13 +255,15 @@ class Run:
             yield from _hits(there, asked, self._fences)
 
     def _fences(self, found: list[_Ranges]) -> _Column | None:
-        """Return the order of every ``_APART``th row of batches; None where too little is asked.
+        """Return the order of every ``_APART``th row of batches.
 
-        They are copied out of the file, of which they are less than a hundredth, and kept.
+        None where too little is asked, and of small runs, which have a sieve. They are copied out
+        of the file, of which they are less than a hundredth, and kept.
         """
         asked = sum(len(ranges.wanted) for ranges in found)
         rows = sum(ranges.batch.num_rows for ranges in found)
-        if not self.is_mapped or asked * _WORTH_FENCES < rows:
+        small = self.ref.rows <= _SIFTED
+        if small or not self.is_mapped or asked * _WORTH_FENCES < rows:
             return None
         for ranges in found:
             if ranges.number not in self._fenced:
