@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headgate.learning.audits import AuditedRate, audit_draw
+from headgate.learning.audits import AuditedRate, audit_draw, audit_probability
 
 names = st.text(max_size=8)
 
@@ -35,6 +35,23 @@ def test_draws_are_uniform_over_waves_and_dataflows_do_not_move_together() -> No
     assert stats.kstest(first, "uniform").pvalue > 0.01
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.06
     assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 0.06
+
+
+@given(st.floats(0.0, 1.0, exclude_max=True), st.floats(0.0, 50.0), st.floats(0.0, 50.0))
+def test_the_nearer_a_skip_is_to_a_run_the_more_it_is_audited(
+    share: float, below: float, farther: float
+) -> None:
+    at, far = audit_probability(share, 0.0), audit_probability(share, 1e9)
+    assert at == pytest.approx(share)
+    assert share / 4 <= far * (1 + 1e-9) <= at * (1 + 1e-9)
+    near, less = (audit_probability(share, each) for each in sorted((below, below + farther)))
+    assert far <= less <= near <= at * (1 + 1e-9)
+
+
+def test_where_nearly_all_skips_are_audited_the_far_ones_are_too() -> None:
+    assert audit_probability(0.99, 1e9) > 0.96
+    assert audit_probability(0.05, 1e9) == pytest.approx(0.013, abs=0.001)
+    assert audit_probability(0.0, 0.0) == 0.0
 
 
 def of_waves(

@@ -19,6 +19,8 @@ _PRIOR = 0.5
 """Of both parameters of the beta mixture (Jeffreys): narrow for rates near 0, as they should be."""
 _EDGE = 1e-12
 """Rates from here to 1 less it are tried."""
+_LEAST = 0.25
+"""Part of the odds of an audit that is left where a skip is farthest from the threshold."""
 
 
 def audit_draw(dataflow: str, wave: int) -> float:
@@ -30,6 +32,22 @@ def audit_draw(dataflow: str, wave: int) -> float:
     key = msgspec.msgpack.encode((dataflow, wave))
     digest = hashlib.blake2b(key, digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2.0**53
+
+
+def audit_probability(share: float, below: float) -> float:
+    """Return the probability with which a skip is audited, by how near it is to a run.
+
+    One that is nearly a run costs least to audit, since it would have been one of the next waves,
+    and shows most, since violations are there if anywhere. Weighted by 1/p a rate is as unbiased as
+    of audits that are drawn evenly.
+
+    Args:
+        share: of the skips that are just not runs, from 0 to below 1.
+        below: how far the predicted violation is below the threshold, in standard deviations of
+            training's residuals; 0 or more.
+    """
+    odds = share * max(_LEAST, math.exp(-below))
+    return odds / (odds + 1.0 - share)
 
 
 class Interval(Struct, frozen=True):

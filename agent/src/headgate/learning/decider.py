@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from headgate.learning.audits import audit_draw
+from headgate.learning.audits import audit_draw, audit_probability
 from headgate.learning.feedback import Change, Choice, Feedback, Label
 from headgate.learning.predictor import Model
 from headgate.learning.simulation import Bounded
@@ -23,6 +23,9 @@ class Judged(Struct, frozen=True):
     container: str
     """From which."""
     choice: Choice
+    probability: float | None = None
+    """Of an audit, of a skip in this wave; None where a version before decided, which audited all
+    skips alike."""
 
 
 class Audit(Struct, frozen=True):
@@ -88,9 +91,13 @@ class Decider:
             scores: predicted violations, by container; there is one at least.
         """
         container = max(scores, key=lambda each: (not scores[each] < math.inf, scores[each]))
+        score, spread = scores[container], self._residuals[container].spread
+        probability = self._audit
+        if score <= self.threshold:
+            probability = audit_probability(self._audit, (self.threshold - score) / spread)
         draw = audit_draw(self._dataflow, wave)
-        choice = self.state.feedback.choice(self._calibrated, scores[container], draw, self._audit)
-        self.state.judged = Judged(wave, scores[container], container, choice)
+        choice = self.state.feedback.choice(self._calibrated, score, draw, probability)
+        self.state.judged = Judged(wave, score, container, choice, probability)
         return self.state.judged
 
     def made(self, wave: int, ratio: float) -> Change | None:
@@ -127,14 +134,19 @@ class Decider:
         why = Choice.AUDIT if judged.choice is Choice.AUDIT else Choice.RUN
         if why is Choice.AUDIT:
             state.audit = Audit(wave, ratio)
-        state.feedback, changed = state.feedback.after_run(label, residuals, why, self._audit)
+        probability = self._probability(judged)
+        state.feedback, changed = state.feedback.after_run(label, residuals, why, probability)
         return None if changed is None else changed.change
 
     def wave_over(self, wave: int, version: int) -> None:
         """Take note that a wave is over, at the end of which the output was of ``version``."""
         judged = self.state.judged
         if judged is not None and judged.wave == wave and version < wave:
-            self.state.feedback = self.state.feedback.after_skip(self._audit)
+            probability = self._probability(judged)
+            self.state.feedback = self.state.feedback.after_skip(probability)
+
+    def _probability(self, judged: Judged) -> float:
+        return self._audit if judged.probability is None else judged.probability
 
 
 class Deciders:
