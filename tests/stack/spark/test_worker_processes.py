@@ -67,9 +67,8 @@ def test_a_worker_ends_with_the_jvm_of_its_session(tmp_path: Path) -> None:
     family = family_of(worker.pid)
     assert searches(family), "a module may have a data source, and Spark looks into it"
 
-    for process in family:
-        if process.name() == "java":
-            process.kill()
+    for process in named(family, "java"):
+        process.kill()
 
     assert replies.get(timeout=WAIT) == 1
     wait_until(lambda: all_gone(family))
