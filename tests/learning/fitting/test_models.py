@@ -82,7 +82,7 @@ def test_outputs_that_hold_alone_hold_together(fitted: Fitted) -> None:
     for output in fitted.report.outputs:
         assert output.threshold is not None
         assert output.calibration.threshold is not None
-        assert output.threshold <= output.calibration.threshold
+        assert output.words == fitted.models[output.output].calibration
 
 
 def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:
@@ -118,6 +118,32 @@ def test_what_does_not_hold_beside_another_output_is_tightened() -> None:
     assert _together(chain, trained, found)[1] == {"b": 0.5, "c": -math.inf}
 
 
+def test_what_holds_beside_another_output_is_loosened_up_to_where_it_does_not() -> None:
+    """Even waves run for the first; the second is then seen from nearer, and made."""
+    chain = Graph([Step("b", ("s",), ("b",)), Step("c", ("b",), ("c",))])
+    shape = 40, 5
+    wave, age = np.indices(shape)
+    even = 1.0 * (wave % 2 == 0)
+    trained = {
+        "b": by_hand(Target("b", ErrorMetric.RELATIVE, 0.5, 0.85), np.zeros(shape), s=even),
+        "c": by_hand(
+            Target("c", ErrorMetric.RELATIVE, 0.5, 0.85), 1.0 * (age > 1), s=0.2 * even, b=even
+        ),
+    }
+    some = Calibration(0.1, 40, 0, 40.0, 0.0, 0.5)
+    found = {"b": _Found(some, (0.5,), 0.5), "c": _Found(some, (0.1, 0.2, 0.3, 1.0), 0.1)}
+    assert not _alone(chain, trained["c"], 0.1).violated.any()
+    assert _alone(chain, trained["c"], 0.2).violated.mean() > 0.5
+    loop, thresholds = _together(chain, trained, found)
+    assert thresholds == {"b": 0.5, "c": 0.3}
+    assert not loop.violated["c"].any()
+    assert loop.ran["b"].tolist() == (wave[:, 0] % 2 == 0).tolist()
+    held = {"c": _Found(some, (0.1, 0.2, 0.3, 1.0), 0.1)}
+    assert _together(chain, {"c": trained["c"]}, held)[1] == {"c": 0.1}
+    found["c"] = _Found(some, (0.1, 0.2, 0.3), -math.inf)
+    assert _together(chain, trained, found)[1] == {"b": 0.5, "c": -math.inf}
+
+
 def test_a_higher_confidence_runs_more(pairs: dict[str, MeasuredPairs]) -> None:
     loose, strict = (
         fit(GRAPH, pairs, [msgspec.structs.replace(MAP, confidence=confidence)], few_trees)
@@ -141,6 +167,19 @@ def test_a_preference_for_recall_tightens_and_never_loosens(
     assert thresholds[0] == plain
     assert thresholds == sorted(thresholds, reverse=True)
     assert thresholds[-1] < plain
+
+
+def test_a_preference_for_recall_stands_where_other_outputs_would_let_it_skip_more(
+    pairs: dict[str, MeasuredPairs],
+) -> None:
+    for recall in (0.9, 1.0):
+        careful = msgspec.structs.replace(MAP, recall=recall)
+        found = fit(GRAPH, pairs, [AREAS, INDEX, careful], few_trees)
+        assert "map" in found.models
+        for step in found.report.steps:
+            if step.output == "map":
+                assert step.blocked.recall is not None
+                assert step.blocked.recall >= recall - 1e-9
 
 
 def test_where_no_threshold_holds_there_is_no_model_and_waves_are_missing(

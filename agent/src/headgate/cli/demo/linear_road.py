@@ -40,7 +40,7 @@ _AUDIT = 10.0  # per cent of the skips: of so few some have to be seen
 _BOUNDS = (
     "Outputs may be off by {error:g} % in {confidence:g} % of the waves, none is older than "
     "{horizon} waves, and {audit:g} % of the skips are audited. learned.yaml says 10 % in 95 %, "
-    "for which 77 waves without a violation would be the fewest. Steps 2b and 5b, which run in "
+    "for which 69 waves without a violation would be the fewest. Steps 2b and 5b, which run in "
     "every wave, are left out."
 )
 _SYNCHRONOUS = ("rank", "answer")

@@ -50,7 +50,7 @@ class OutputReport(Struct, frozen=True):
     output: str
     calibration: Calibration
     """Of the output alone, before a preference for recall and the other outputs; its threshold is
-    a risk."""
+    a risk. The words are of all outputs together."""
     threshold: float | None
     """The risk up to which skips pass, a share of violations; None where there is no model."""
     confidence: float
@@ -134,7 +134,9 @@ def fit_on(
         if thresholds[output] > -math.inf
     }
     outputs = tuple(
-        _output_report(each.target, found[output], thresholds[output], loop)
+        _output_report(
+            each.target, found[output], thresholds[output], _of_output(graph, loop, output)
+        )
         for output, each in trained.items()
     )
     steps = tuple(
@@ -156,9 +158,9 @@ class _Found(Struct, frozen=True):
 
     calibration: Calibration
     tried: tuple[float, ...]
-    """Risks as thresholds, in rising order."""
+    """Risks as thresholds, in rising order; none with less recall than is asked for."""
     threshold: float
-    """The risk with the recall that is asked for; -infinity where there is none."""
+    """The largest of them that holds; -infinity where none does."""
 
 
 def _check(graph: Graph, pairs: Mapping[str, MeasuredPairs], targets: Sequence[Target]) -> None:
@@ -197,9 +199,11 @@ def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
         return _Found(found, tried, -math.inf)
     if trained.target.recall is None:
         return _Found(found, tried, found.threshold)
-    most = min(found.threshold, trained.recall_threshold(trained.target.recall))
-    skips = most >= min(tried) and not _alone(graph, trained, most).ran.all()
-    return _Found(found, tried, most if skips else -math.inf)
+    most = trained.recall_threshold(trained.target.recall)
+    threshold = min(found.threshold, most)
+    skips = threshold >= min(tried) and not _alone(graph, trained, threshold).ran.all()
+    with_recall = sorted({risk for risk in tried if risk <= most} | {threshold})
+    return _Found(found, tuple(with_recall), threshold if skips else -math.inf)
 
 
 def _alone(graph: Graph, trained: TrainedOutput, threshold: float) -> ClosedLoop:
@@ -218,26 +222,52 @@ def _together(
 ) -> tuple[StagedLoop, dict[str, float]]:
     """Return the closed loop of all outputs, and the thresholds that hold in it.
 
-    A step that runs for one output makes others younger, and their steps run at other waves: where
-    one does not hold beside the others, its threshold is lowered.
+    A step that runs for one output makes others younger, and their steps run at other waves. Where
+    one does not hold beside the others, its threshold is lowered; then each is raised in its turn,
+    for as long as all hold: what runs for another lets an output skip more.
     """
-    risked = {output: each.risked for output, each in trained.items()}
     thresholds = {output: each.threshold for output, each in found.items()}
-    last = next(iter(trained.values())).waves
-    while True:
-        loop = staged_loop(graph, risked, thresholds, 0, last)
-        failed = [
-            output
-            for output, threshold in thresholds.items()
-            if threshold > -math.inf
-            and calibration_of(threshold, _of_output(graph, loop, output)).upper
-            > 1.0 - trained[output].target.confidence
-        ]
-        if not failed:
-            return loop, thresholds
+    loop = _loop(graph, trained, thresholds)
+    while failed := _failed(graph, trained, thresholds, loop):
         for output in failed:
             lower = [each for each in found[output].tried if each < thresholds[output]]
             thresholds[output] = max(lower, default=-math.inf)
+        loop = _loop(graph, trained, thresholds)
+    rising = [output for output, threshold in thresholds.items() if threshold > -math.inf]
+    while len(trained) > 1 and rising:
+        for output in tuple(rising):
+            higher = [each for each in found[output].tried if each > thresholds[output]]
+            raised = {**thresholds, output: min(higher, default=thresholds[output])}
+            tried = _loop(graph, trained, raised)
+            if not higher or _failed(graph, trained, raised, tried):
+                rising.remove(output)
+            else:
+                loop, thresholds = tried, raised
+    return loop, thresholds
+
+
+def _loop(
+    graph: Graph, trained: Mapping[str, TrainedOutput], thresholds: Mapping[str, float]
+) -> StagedLoop:
+    last = next(iter(trained.values())).waves
+    risked = {output: each.risked for output, each in trained.items()}
+    return staged_loop(graph, risked, thresholds, 0, last)
+
+
+def _failed(
+    graph: Graph,
+    trained: Mapping[str, TrainedOutput],
+    thresholds: Mapping[str, float],
+    loop: StagedLoop,
+) -> list[str]:
+    """Return the outputs that are decided on and do not keep their confidence."""
+    return [
+        output
+        for output, threshold in thresholds.items()
+        if threshold > -math.inf
+        and calibration_of(threshold, _of_output(graph, loop, output)).upper
+        > 1.0 - trained[output].target.confidence
+    ]
 
 
 def _model(
@@ -275,12 +305,11 @@ def _model(
 
 
 def _output_report(
-    target: Target, found: _Found, threshold: float, loop: StagedLoop
+    target: Target, found: _Found, threshold: float, own: ClosedLoop
 ) -> OutputReport:
-    kept = 1.0 - float(loop.violated[target.output].mean())
-    calibration = found.calibration
+    calibration, kept = found.calibration, own.confidence
     if threshold > -math.inf:
-        words = words_of(calibration, target.confidence)
+        words = words_of(calibration_of(threshold, own), target.confidence)
         return OutputReport(target.output, calibration, threshold, kept, None, words)
     if calibration.threshold is None:
         words = words_of(calibration, target.confidence)
