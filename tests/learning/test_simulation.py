@@ -162,6 +162,7 @@ def test_a_graph_knows_what_lies_above_an_output() -> None:
     )
     assert graph.above("j") == ("s", "r", "a", "b")
     assert graph.above("b") == ("r",)
+    assert (graph.upstream("j"), graph.upstream("b")) == (("s", "r"), ())
     assert graph.sources == {"s", "r"}
     assert graph.ancestors["j"] == ("a", "b")
     assert (graph.readers("a", "j"), graph.readers("s", "j")) == (("j",), ("a",))

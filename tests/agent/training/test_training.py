@@ -19,6 +19,7 @@ from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of
+from headgate.agent.training.stored import rows_of
 from headgate.agent.training.task import RefitTask, Task, Trained, unpack
 from headgate.agent.training.training import learn, learn_from_service, learned_by, train
 from headgate.engine import (
@@ -117,6 +118,12 @@ def test_models_are_fitted_anew_to_the_waves_after_their_training(lived: Lived) 
         assert (each.highest >= seen.max(0)).all()
         assert (each.levels == old.containers[container].levels).all()
     assert encode_model(new) != trained.models["map"]
+    rows = rows_of([unpack(one) for one in trained.pairs], old)["sensors"].rows
+    before, after = (
+        np.count_nonzero(each.containers["sensors"].adjusted(rows) <= each.threshold)
+        for each in (old, new)
+    )
+    assert before == after  # the map's step does not read the sensors
 
 
 def test_without_two_waves_of_service_there_is_a_reason_and_no_model(lived: Lived) -> None:

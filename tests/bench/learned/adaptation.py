@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -233,6 +234,7 @@ class RefittedService(AuditedService):
         models: of training, by output.
         training: pairs of training, by output and container.
         audit: share of the skips that run all the same.
+        upstream: see ``refit``, by output.
     """
 
     def __init__(
@@ -242,9 +244,11 @@ class RefittedService(AuditedService):
         models: Mapping[str, Model],
         training: Mapping[str, Mapping[str, LabelledRows]],
         audit: float = AUDIT,
+        upstream: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         super().__init__(name, outputs, models, audit)
         self._models = dict(models)
+        self._upstream = upstream
         self._training = {
             output: {name: rows.sample(_MOST_ANEW) for name, rows in tables.items()}
             for output, tables in training.items()
@@ -275,7 +279,8 @@ class RefittedService(AuditedService):
             name: LabelledRows(table[where], logs).sample(_MOST_ANEW)
             for name, table in known.tables.items()
         }
-        self._models[output] = refit(model, self._training[output], service)
+        upstream = self._upstream.get(output, ())
+        self._models[output] = refit(model, self._training[output], service, upstream=upstream)
         self.fits += 1
         self.fit_seconds += time.process_time() - began
         self.decide_by(self._models[output])

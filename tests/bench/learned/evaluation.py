@@ -166,8 +166,9 @@ def _loops_of_learned(
     rows = {output: known[output].trained(training) for output in fitted.models}
     bounded = {output: Bounded(each.errors, each.bound, {}) for output, each in outputs.items()}
     waves = min(each.waves for each in outputs.values())
+    upstream = {output: graph.upstream(output) for output in fitted.models}
     for policy, service in (
-        ("learned", RefittedService(name, outputs, fitted.models, rows, AUDIT)),
+        ("learned", RefittedService(name, outputs, fitted.models, rows, AUDIT, upstream)),
         ("learned, alone", AuditedService(name, outputs, fitted.models, 0.0)),
     ):
         yield policy, stages(graph, bounded, service, 0, waves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from fitted_models import OUTPUT, SOURCE, drawn_rows, model
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from headgate.learning import LabelledRows, encode_model, refit, service_pairs
 from headgate.learning.features import HOUR, WEEKEND
+from headgate.learning.forest import encode_forest
 
 _OLD, _NEW = -0.2, 0.2
 
@@ -68,6 +70,30 @@ def test_each_container_learns_from_its_own_rows() -> None:
     assert found.containers["areas"].scores(drawn_rows()).max() < 0.0
 
 
+@pytest.mark.parametrize("service", [_OLD - 1.0, _NEW + 1.0])
+@pytest.mark.parametrize("threshold", [-0.3, 0.1, -9.0, 9.0])
+def test_upstream_as_many_pairs_of_training_are_skipped_as_before(
+    service: float, threshold: float
+) -> None:
+    """What service shows there has passed what lies between: it would always run, or never."""
+    old = msgspec.structs.replace(model(), threshold=threshold)
+    rows = drawn_rows(7, 60)
+    taught = LabelledRows(rows, (rows[:, 0] - 0.5).astype(np.float64))
+    known = both(labelled(service, seed=8, count=200))
+    plain = refit(old, both(taught), known).containers
+    found = refit(old, both(taught), known, upstream=["areas", "unheard-of"]).containers
+    assert encode_forest(found["areas"].forest) == encode_forest(plain["areas"].forest)
+    assert found[SOURCE].adjustment == plain[SOURCE].adjustment
+    before, after = (
+        np.count_nonzero(each["areas"].adjusted(rows) <= threshold)
+        for each in (old.containers, found)
+    )
+    assert before == after
+    assert (before == 0, before == len(rows)) == (threshold < -1.0, threshold > 1.0)
+    if abs(threshold) < 1.0:
+        assert np.count_nonzero(plain["areas"].adjusted(rows) <= threshold) != before
+
+
 def test_ranges_widen_to_what_service_has_shown_and_never_narrow() -> None:
     old = model()
     wide = np.full((1, drawn_rows().shape[1]), 1.6, np.float32)
@@ -95,8 +121,9 @@ def test_what_calibration_and_feedback_start_from_stays_that_of_training() -> No
 
 def test_a_service_without_labels_leaves_the_model_as_it_is() -> None:
     nothing = LabelledRows(drawn_rows()[:0], np.zeros(0))
-    found = refit(model(), both(labelled(_OLD)), both(nothing))
-    assert encode_model(found) == encode_model(model())
+    for upstream in ((), ("areas",)):
+        found = refit(model(), both(labelled(_OLD)), both(nothing), upstream=upstream)
+        assert encode_model(found) == encode_model(model())
 
 
 def test_the_same_rows_make_the_same_model() -> None:

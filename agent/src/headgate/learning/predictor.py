@@ -106,8 +106,11 @@ class ContainerModel(Struct, frozen=True, eq=False):
 
     def scores(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the scores of many rows, shape (n, k), as (n,)."""
-        predicted = self.forest.predict(rows)[:, 0] + self.adjustment
-        return np.where(self.within(rows), predicted, math.inf)
+        return np.where(self.within(rows), self.adjusted(rows), math.inf)
+
+    def adjusted(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return the scores of many rows, shape (n, k), as (n,), were all within the ranges."""
+        return self.forest.predict(rows)[:, 0] + self.adjustment
 
     def within(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Return of which rows, shape (n, k), all features are about in training's range, (n,)."""

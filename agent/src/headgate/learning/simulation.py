@@ -130,6 +130,11 @@ class Graph:
         read = (c for step in self.steps if step.name in steps for c in step.reads)
         return tuple(dict.fromkeys(read))
 
+    def upstream(self, output: str) -> tuple[str, ...]:
+        """Return those of ``above`` that the step which makes the output does not read."""
+        [maker] = (step for step in self.steps if step.name == self.writers[output])
+        return tuple(name for name in self.above(output) if name not in maker.reads)
+
     def readers(self, container: str, output: str) -> tuple[str, ...]:
         """Return the steps that are decided on by a container, for an output at or below them."""
         writer = self.writers[output]

@@ -155,7 +155,8 @@ def learn_from_service(
                 f"at most {model.horizon} apart"
             )
             continue
-        found[output] = encode_model(refit(model, training[output], labels))
+        upstream = graph.upstream(output)
+        found[output] = encode_model(refit(model, training[output], labels, upstream=upstream))
     waves = max((len(each.numbers) for each in service.values()), default=0)
     return Trained(found, reasons, waves, task.last)
 

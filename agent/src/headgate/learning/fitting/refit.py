@@ -3,11 +3,15 @@
 A made output is the synchronous one of its wave. So of any two waves in which it was made, and that
 are no farther apart than the horizon, both the features and the error of a skip are known. Nothing
 runs for these labels; they follow a world that training has not seen.
+
+Where a step further up is decided on, an output was made only if all that lies between wanted it,
+too. Labels are those of waves that looked worse from there, of which a prediction from further up
+knows nothing: it would come to run in the others as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 import numpy as np
@@ -89,12 +93,14 @@ def refit(
     service: Mapping[str, LabelledRows],
     fitter: WeightedFitter = extra_trees,
     weight: float = SERVICE_WEIGHT,
+    upstream: Collection[str] = (),
 ) -> Model:
     """Return a model fitted anew to pairs of training and to labels of service.
 
     Its threshold, its calibration and the residuals that feedback starts from stay those of
     training, as do the levels by which crossings are counted; ranges widen to what service has
-    shown. It is the same for the same rows.
+    shown. It is the same for the same rows. From upstream as many pairs of training are skipped
+    after it as before: which ones is learned, how many is not.
 
     Args:
         model: as it was trained, or fitted anew before.
@@ -102,19 +108,31 @@ def refit(
         service: likewise, of ``service_pairs``.
         fitter: makes a forest.
         weight: of a label of service against a pair of training.
+        upstream: the containers that the step which makes the output does not read.
 
     Raises:
         ValueError: a container's rows are missing, or are of other features than the model's.
     """
-    return replace(
-        model,
-        containers={
-            name: _refitted(
-                name, model.output, known, _of(training, name), _of(service, name), fitter, weight
-            )
-            for name, known in model.containers.items()
-        },
-    )
+    found = {}
+    for name, known in model.containers.items():
+        taught, labels = _of(training, name), _of(service, name)
+        anew = _refitted(name, model.output, known, taught, labels, fitter, weight)
+        if name in upstream and anew is not known and len(taught.rows):
+            anew = _as_often(anew, known, taught.rows, model.threshold)
+        found[name] = anew
+    return replace(model, containers=found)
+
+
+def _as_often(
+    anew: ContainerModel, known: ContainerModel, rows: Rows, threshold: float
+) -> ContainerModel:
+    """Return a container's model adjusted so that as many rows pass a threshold as by another."""
+    passing = int(np.count_nonzero(known.adjusted(rows) <= threshold))
+    predicted, beyond = np.sort(anew.adjusted(rows)), known.residuals.spread
+    edges = np.concatenate(([predicted[0] - beyond], predicted, [predicted[-1] + beyond]))
+    # Halfway between two of them, so that no rounding moves one to the other side.
+    limit = float(edges[passing : passing + 2].mean())
+    return replace(anew, adjustment=anew.adjustment + threshold - limit)
 
 
 def _of(rows: Mapping[str, LabelledRows], container: str) -> LabelledRows:
