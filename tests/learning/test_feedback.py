@@ -156,10 +156,10 @@ def test_two_bad_audits_of_six_are_a_change() -> None:
 
 
 def test_a_jump_of_the_quantile_is_a_change() -> None:
-    """Four of eight labels far above it; three are what one in two hundred such series has."""
+    """Five of eight labels far above it; four are what one in two hundred such series has."""
     quiet = ran(Feedback(), *[label(-0.5)] * 8)
-    three = ran(quiet, *[label(2.0)] * 3)
-    found, relearn = three.after_run(label(2.0), TRAINED, Choice.RUN, AUDIT)
+    four = ran(quiet, *[label(2.0)] * 4)
+    found, relearn = four.after_run(label(2.0), TRAINED, Choice.RUN, AUDIT)
     assert relearn == Relearn(Change.QUANTILE)
     assert found.labels == ()
 
@@ -212,7 +212,7 @@ def test_a_change_is_learned_from_synchronous_waves_and_then_applies() -> None:
 
 
 def test_after_a_change_it_is_more_careful_even_where_no_audit_found_anything() -> None:
-    feedback = ran(Feedback(), *[label(-0.5)] * 8, *[label(2.0)] * 3)
+    feedback = ran(Feedback(), *[label(-0.5)] * 8, *[label(2.0)] * 4)
     feedback, _ = feedback.after_run(label(2.0), TRAINED, Choice.RUN, AUDIT)
     for _ in range(RELEARNING_WAVES):
         feedback = feedback.after_synchronous([label(-0.5)], TRAINED)

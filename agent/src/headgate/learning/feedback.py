@@ -36,8 +36,9 @@ one before had come to, and its threshold is that of the world before. With 0.5 
 fail to recover as with none."""
 _LABELS = 8
 """Labels that are looked at for a jump."""
-_JUMP = 3.5
-"""Standard deviations of the number of those above the quantile."""
+_JUMP = 4.5
+"""Standard deviations of the number of those above the quantile: five of eight. Fitted: at four, 21
+of 100 dataflows drawn at random that stay as they are relearned, at five 3; as many recover."""
 _AUDITS = 6
 """Audits of which two violations are too many."""
 _BAD_AUDITS = 2
