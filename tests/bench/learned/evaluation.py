@@ -26,6 +26,7 @@ from headgate.learning import (
     StagedLoop,
     Step,
     Target,
+    calibrate,
     candidates,
     closed_loop,
     error_of_current,
@@ -160,7 +161,8 @@ def _loops_of_learned(
 ) -> Iterator[tuple[str, StagedLoop]]:
     """Yield what becomes of a dataflow by its models.
 
-    Once as in service, audited and fitted anew, and once by those of training, with no audit.
+    Once as in service, audited and fitted anew, once by those of training, with no audit, and once
+    with no feedback either, as policies are that are not ours.
     """
     outputs = {output: each.served(training) for output, each in known.items()}
     rows = {output: known[output].trained(training) for output in fitted.models}
@@ -172,6 +174,20 @@ def _loops_of_learned(
         ("learned, alone", AuditedService(name, outputs, fitted.models, 0.0)),
     ):
         yield policy, stages(graph, bounded, service, 0, waves)
+    scored = {
+        output: Bounded(
+            each.errors,
+            each.bound,
+            scores_of(fitted.models[output], each.tables)
+            if output in fitted.models
+            else dict.fromkeys(each.tables, each.errors),
+        )
+        for output, each in outputs.items()
+    }
+    thresholds = dict.fromkeys(outputs, -math.inf) | {
+        output: model.threshold for output, model in fitted.models.items()
+    }
+    yield "learned, fixed", staged_loop(graph, scored, thresholds, 0, waves)
 
 
 def _tuned(known: Table, scores: Table, bound: float, training: int) -> float:
@@ -183,6 +199,16 @@ def _tuned(known: Table, scores: Table, bound: float, training: int) -> float:
             break
         best = threshold
     return best
+
+
+def _as_sure(known: Table, scores: Table, bound: float, training: int) -> float:
+    """Return the threshold that is calibrated as ours are: at equal confidence."""
+
+    def loop(threshold: float) -> ClosedLoop:
+        return closed_loop(known, scores, threshold, bound, 0, training)
+
+    found = calibrate(loop, candidates(scores[:training]), CONFIDENCE).threshold
+    return -math.inf if found is None else found
 
 
 def _of_paper(known: Table, impacts: Table, bound: float, training: int) -> Table:
@@ -256,6 +282,7 @@ def _loops_of_others(
     for policy, column in (("σ", _UPDATES), ("ν", _RELATIVE_ERROR)):
         scores = np.max([table[..., column].astype(np.float64) for table in tables], 0)
         yield policy, by(scores, _tuned(known, scores, bound, training))
+        yield f"{policy}, as sure", by(scores, _as_sure(known, scores, bound, training))
     yield "paper", by(_of_paper(known, mean_impacts(tables), bound, training), 0.5)
     yield "oracle", by(known, bound)
 
