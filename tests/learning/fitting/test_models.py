@@ -138,6 +138,9 @@ def test_what_holds_beside_another_output_is_loosened_up_to_where_it_does_not() 
     assert thresholds == {"b": 0.5, "c": 0.3}
     assert not loop.violated["c"].any()
     assert loop.ran["b"].tolist() == (wave[:, 0] % 2 == 0).tolist()
+    # Nor is the first loosened where the second would not hold then.
+    leaning = {"b": _Found(some, (0.5, 2.0), 0.5), "c": _Found(some, (0.3,), 0.3)}
+    assert _together(chain, trained, leaning)[1] == {"b": 0.5, "c": 0.3}
     held = {"c": _Found(some, (0.1, 0.2, 0.3, 1.0), 0.1)}
     assert _together(chain, {"c": trained["c"]}, held)[1] == {"c": 0.1}
     found["c"] = _Found(some, (0.1, 0.2, 0.3), -math.inf)
