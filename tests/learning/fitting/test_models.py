@@ -127,7 +127,10 @@ def test_what_holds_beside_another_output_is_loosened_up_to_where_it_does_not() 
     trained = {
         "b": by_hand(Target("b", ErrorMetric.RELATIVE, 0.5, 0.85), np.zeros(shape), s=even),
         "c": by_hand(
-            Target("c", ErrorMetric.RELATIVE, 0.5, 0.85), 1.0 * (age > 1), s=0.2 * even, b=even
+            Target("c", ErrorMetric.RELATIVE, 0.5, 0.85),
+            (age > 1).astype(np.float64),
+            s=0.2 * even,
+            b=even,
         ),
     }
     some = Calibration(0.1, 40, 0, 40.0, 0.0, 0.5)
