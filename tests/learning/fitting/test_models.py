@@ -82,7 +82,9 @@ def test_outputs_that_hold_alone_hold_together(fitted: Fitted) -> None:
     for output in fitted.report.outputs:
         assert output.threshold is not None
         assert output.calibration.threshold is not None
-        assert output.words == fitted.models[output.output].calibration
+        model = fitted.models[output.output]
+        assert output.words == model.calibration
+        assert model.upper <= 0.05
 
 
 def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:

@@ -134,9 +134,7 @@ def fit_on(
         if thresholds[output] > -math.inf
     }
     outputs = tuple(
-        _output_report(
-            each.target, found[output], thresholds[output], _of_output(graph, loop, output)
-        )
+        _output_report(each.target, found[output], thresholds[output], loop, models.get(output))
         for output, each in trained.items()
     )
     steps = tuple(
@@ -234,12 +232,14 @@ def _together(
             thresholds[output] = max(lower, default=-math.inf)
         loop = _loop(graph, trained, thresholds)
     rising = [output for output, threshold in thresholds.items() if threshold > -math.inf]
-    while len(trained) > 1 and rising:
+    while len(trained) > 1 and (
+        rising := [output for output in rising if thresholds[output] < found[output].tried[-1]]
+    ):
         for output in tuple(rising):
-            higher = [each for each in found[output].tried if each > thresholds[output]]
-            raised = {**thresholds, output: min(higher, default=thresholds[output])}
+            higher = min(each for each in found[output].tried if each > thresholds[output])
+            raised = {**thresholds, output: higher}
             tried = _loop(graph, trained, raised)
-            if not higher or _failed(graph, trained, raised, tried):
+            if _failed(graph, trained, raised, tried):
                 rising.remove(output)
             else:
                 loop, thresholds = tried, raised
@@ -305,12 +305,12 @@ def _model(
 
 
 def _output_report(
-    target: Target, found: _Found, threshold: float, own: ClosedLoop
+    target: Target, found: _Found, threshold: float, loop: StagedLoop, model: Model | None
 ) -> OutputReport:
-    calibration, kept = found.calibration, own.confidence
-    if threshold > -math.inf:
-        words = words_of(calibration_of(threshold, own), target.confidence)
-        return OutputReport(target.output, calibration, threshold, kept, None, words)
+    kept = 1.0 - float(loop.violated[target.output].mean())
+    calibration = found.calibration
+    if model is not None:
+        return OutputReport(target.output, calibration, threshold, kept, None, model.calibration)
     if calibration.threshold is None:
         words = words_of(calibration, target.confidence)
     elif found.threshold > -math.inf:
