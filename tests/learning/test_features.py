@@ -9,10 +9,13 @@ import pytest
 
 from headgate.learning.features import (
     FEATURES,
+    FEATURES_OF_BEFORE,
     LEVELS,
     Row,
     WaveContext,
+    columns_of,
     levels_of,
+    own_metric,
     row_of,
     with_own,
 )
@@ -63,6 +66,26 @@ def test_it_says_which_share_of_elements_crossed_each_level_and_lies_above_it() 
     assert crossed == [0.25, 0.25, *[0.0] * 7]
     above = [found[f"above_{decile}0"] for decile in range(1, 10)]
     assert above == [0.75] * 4 + [0.0] * 5
+
+
+def test_it_says_how_many_more_are_above_each_level_than_were_of_as_many_as_there_are() -> None:
+    """Above 1 there are three of four, above 2 two as before, above 4 two more, above 5 one."""
+    found = row([1.0, 5.0, 5.0, 6.0], [3.0, 5.0, 1.5, 1.5], levels=np.arange(1.0, LEVELS + 1))
+    net = [found[f"net_crossed_{decile}0"] for decile in range(1, 10)]
+    assert net == pytest.approx([-1 / 4, 1 / 3, 2 / 3, 2 / 3, 1.0, 0.0, 0.0, 0.0, 0.0])
+    fallen = row([0.0, 0.0], [9.5, 1.5])
+    assert [fallen[f"net_crossed_{decile}0"] for decile in (1, 5, 9)] == [-1.0, -1.0, -1.0]
+
+
+def test_a_version_before_computed_all_but_the_net_crossings() -> None:
+    assert len(FEATURES_OF_BEFORE) == 33
+    assert FEATURES[:33] == FEATURES_OF_BEFORE
+    assert columns_of(FEATURES) == list(range(len(FEATURES)))
+    assert columns_of((*FEATURES_OF_BEFORE, "m:Own")) == [*range(33), len(FEATURES)]
+    names = [FEATURES, (*FEATURES, "m:Own"), FEATURES_OF_BEFORE, (*FEATURES_OF_BEFORE, "m:Own")]
+    assert [own_metric(each) for each in names] == ["", "m:Own", "", "m:Own"]
+    for others in ((*FEATURES, "m:Own", "m:Other"), FEATURES[1:], FEATURES[:-1], FEATURES[:32], ()):
+        assert own_metric(others) is None
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def test_it_is_what_the_definitions_give(pairs: list[tuple[float, float, bool]])
     for at, level in enumerate(LEVELS.tolist()):
         assert found.crossed[at] == sum((a > level) != (b > level) for a, b in changed)
         assert found.above[at] == sum(a > level for a, _ in exact)
+        assert found.above_before[at] == sum(b > level for _, b in exact)
     assert 0.0 <= error(found, ErrorMetric.RELATIVE) <= 1.0
     assert 0.0 <= impact(found, ImpactMetric.RELATIVE) <= 1.0
 

@@ -142,7 +142,7 @@ def test_pairs_of_many_elements_are_what_they_are_alone() -> None:
 def test_there_is_nothing_at_age_0_and_before_the_first_wave() -> None:
     found = measured_pairs(history(), HORIZON, np.arange(9.0))
     table = features(found, np.ones(WAVES))
-    nothing = Impact(crossed=(0,) * 9, above=(0,) * 9)
+    nothing = Impact(crossed=(0,) * 9, above=(0,) * 9, above_before=(0,) * 9)
     for at in [(4, 0), (2, 3)]:
         assert found.impacts.one(at) == nothing
         assert not table[at].any()

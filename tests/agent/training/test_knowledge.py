@@ -15,10 +15,12 @@ from taught import GRAPH
 
 from headgate.agent.state.sealed import Seals
 from headgate.agent.training.knowledge import ForeignPairs, Knowledge, ModelMissing, Trimmed
-from headgate.agent.training.pairs import WavePairs
+from headgate.agent.training.pairs import WavePairs, set_of
 from headgate.agent.training.parquet import UnusableParquet, read_pairs, write_pairs
 from headgate.learning import (
     FEATURES,
+    FEATURES_OF_BEFORE,
+    ErrorMetric,
     errors,
     features,
     version_of_model,
@@ -36,8 +38,24 @@ def assert_same(found: list[WavePairs], expected: list[WavePairs]) -> None:
 
 
 def of_before(one: WavePairs) -> WavePairs:
-    """Return pairs as a version kept them that noted no basis."""
-    return WavePairs(replace(one.key, set=""), one.features, one.errors)
+    """Return pairs as a version kept them that knew no net crossings."""
+    return replace(one, features=one.features[:, : len(FEATURES_OF_BEFORE)])
+
+
+def of_long_before(one: WavePairs) -> WavePairs:
+    """Return pairs as a version kept them that noted no basis either."""
+    return WavePairs(replace(one.key, set=""), of_before(one).features, one.errors)
+
+
+def exported_before(pairs: list[WavePairs], *missing: str) -> io.BytesIO:
+    """Return the file that a version wrote whose pairs all are of these features."""
+    file = io.BytesIO()
+    write_pairs(file, pairs)
+    table = pq.ParquetFile(file).read().drop_columns([*FEATURES[33:], *missing])
+    file = io.BytesIO()
+    version = {b"headgate.features": b"a9f6e7c0e2595be6"}
+    pq.write_table(table.replace_schema_metadata(version), file)
+    return file
 
 
 def test_pairs_are_those_of_each_wave_up_to_the_horizon() -> None:
@@ -95,20 +113,36 @@ def test_another_training_on_the_same_waves_is_kept_beside_the_first() -> None:
 
 
 def test_pairs_of_the_version_before_stay_readable_and_signed() -> None:
-    rows, before = MemoryRows(), [of_before(one) for one in pairs()]
+    rows, before = MemoryRows(), [of_long_before(one) for one in pairs()]
     knowledge(rows).keep_pairs(before)
     assert all(len(row.split(b"/")) == 6 for row in rows.rows)
+    assert {columns[b"pairs:set"] for columns in rows.rows.values()} == {b"a9f6e7c0e2595be6"}
     assert all(b"pairs:basis" not in columns for columns in rows.rows.values())
     assert_same(list(knowledge(rows).pairs("lived")), sorted(before, key=lambda one: one.key))
 
 
 def test_a_file_of_the_version_before_is_taken_in() -> None:
-    file, before = io.BytesIO(), [of_before(one) for one in pairs()]
-    write_pairs(file, before)
-    table = pq.ParquetFile(file).read().drop_columns(["set", "metric", "levels", "wave_time"])
-    file = io.BytesIO()
-    pq.write_table(table, file)
+    before = [of_before(one) for one in pairs()]
+    assert_same(list(read_pairs(exported_before(before), "a.parquet", "lived")), before)
+    before = [of_long_before(one) for one in pairs()]
+    file = exported_before(before, "set", "metric", "levels", "wave_time")
     assert_same(list(read_pairs(file, "a.parquet", "lived")), before)
+
+
+def test_pairs_of_both_versions_are_kept_and_exported_together() -> None:
+    mixed = [of_before(one) if one.key.wave % 2 else one for one in pairs()]
+    rows, file = MemoryRows(), io.BytesIO()
+    knowledge(rows).keep_pairs(mixed)
+    assert_same(list(knowledge(rows).pairs("lived")), sorted(mixed, key=lambda one: one.key))
+    write_pairs(file, mixed)
+    assert_same(list(read_pairs(file, "a.parquet", "lived")), mixed)
+
+
+def test_pairs_measured_alike_have_the_same_features() -> None:
+    """A training never mixes them; the sets of the version before stay what they were."""
+    levels = {"b": np.arange(9.0), "a": np.ones(9)}
+    assert set_of(ErrorMetric.RMSE, levels, 33) == "rmse-dfc6e9921aa1410a"
+    assert set_of(ErrorMetric.RMSE, levels, len(FEATURES)) != "rmse-dfc6e9921aa1410a"
 
 
 def test_the_oldest_waves_go_when_there_are_more_than_are_kept() -> None:
@@ -137,7 +171,8 @@ def test_pairs_that_nobody_has_signed_are_refused_and_named(column: bytes) -> No
 def test_pairs_with_other_features_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = MemoryRows()
     with monkeypatch.context() as patched:
-        patched.setattr("headgate.agent.training.knowledge.FEATURE_SET", "of the future")
+        name = "headgate.agent.training.knowledge.feature_set_of"
+        patched.setattr(name, lambda _: "of the future")
         knowledge(rows).keep_pairs(pairs())
 
     with pytest.raises(ForeignPairs, match="features 'of the future', and this program"):

@@ -13,11 +13,12 @@ from lived import AllWaves, dataflow
 from msgspec.structs import replace
 from taught import GRAPH
 
-from headgate.agent.training.pairs import PairKey, WavePairs, wave_pairs
+from headgate.agent.training.pairs import PairKey, WavePairs, set_of, wave_pairs
 from headgate.agent.training.program import Answer, Failed, answer_of
 from headgate.agent.training.stored import (
     Demand,
     UnusablePairs,
+    keys_of_models,
     output_pairs_of,
     rows_of,
     stretch_of,
@@ -26,8 +27,10 @@ from headgate.agent.training.task import StoredTask, pack_pairs
 from headgate.agent.training.training import demands_of
 from headgate.engine import UserMetric
 from headgate.learning import (
+    FEATURES_OF_BEFORE,
     Changes,
     ErrorMetric,
+    LabelledRows,
     LearnedSettings,
     OutputPairs,
     OutputSettings,
@@ -38,6 +41,7 @@ from headgate.learning import (
     log_ratio,
     measured_pairs,
     output_pairs,
+    refit,
 )
 
 RELATIVE = ErrorMetric.RELATIVE
@@ -220,6 +224,50 @@ def test_pairs_that_say_what_they_are_not_are_refused(
     with pytest.raises(UnusablePairs, match=words) as caught:
         output_pairs_of(spoiled, 4)
     assert "headgate flow knowledge lived --trim 0" in str(caught.value)
+
+
+def of_before(one: WavePairs) -> WavePairs:
+    """Return pairs as the version kept them that knew no net crossings."""
+    assert one.basis is not None
+    levels = {
+        container: known.deciles for container, known in measured(WAVES).items()
+        if container in {"sensors", "areas"}
+    }  # fmt: skip
+    alike = set_of(one.basis.metric, levels, len(FEATURES_OF_BEFORE))
+    features = one.features[:, : len(FEATURES_OF_BEFORE)]
+    return replace(one, features=features, key=replace(one.key, set=alike))
+
+
+def test_pairs_of_the_version_before_make_a_model_and_fit_it_anew(pairs: list[WavePairs]) -> None:
+    """It predicts by the features that they have, whatever else a row of now says."""
+    before = [of_before(one) for one in pairs]
+    found = output_pairs_of(before, 4)
+    k = len(FEATURES_OF_BEFORE)
+    for container, table in output_pairs_of(pairs, 4).tables.items():
+        assert found.tables[container].tobytes() == table[..., :k].tobytes()
+    answer = answer_of(stored(before))
+    assert isinstance(answer, Answer)
+    data = answer.trained.models["map"]
+    model = decode_model(data)
+    for each in model.containers.values():
+        assert each.forest.features == FEATURES_OF_BEFORE
+    assert set(keys_of_models([one.key for one in [*pairs, *before]], {"map": data})) == {
+        one.key for one in before
+    }
+    training = rows_of(before, model)
+    tables = output_pairs_of(pairs, 4).tables
+    rows = {c: known.shown(tables[c][20:40, 1]) for c, known in model.containers.items()}
+    service = {c: LabelledRows(each, np.zeros(len(each))) for c, each in rows.items()}
+    anew = refit(model, training, service)
+    for container, known in anew.containers.items():
+        assert known.forest.features == FEATURES_OF_BEFORE
+        assert np.isfinite(known.score(tables[container][30, 1]))
+
+
+def test_pairs_of_two_versions_are_no_set(pairs: list[WavePairs]) -> None:
+    mixed = [*pairs[:9], of_before(pairs[9]), *pairs[10:]]
+    with pytest.raises(UnusablePairs, match="have not the features of the others"):
+        output_pairs_of(mixed, 4)
 
 
 def stored(pairs: list[WavePairs], horizon: int = 4) -> StoredTask:

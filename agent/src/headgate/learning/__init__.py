@@ -18,7 +18,14 @@ from headgate.learning.calibration import (
 )
 from headgate.learning.decider import Decider, Deciders, DeciderState, Judged
 from headgate.learning.envelope import UnusableModel
-from headgate.learning.features import FEATURES, LEVELS, WaveContext, levels_of, row_of
+from headgate.learning.features import (
+    FEATURES,
+    FEATURES_OF_BEFORE,
+    LEVELS,
+    WaveContext,
+    levels_of,
+    row_of,
+)
 from headgate.learning.feedback import (
     RELEARNING_WAVES,
     Change,
@@ -142,6 +149,7 @@ from headgate.learning.user_metrics import UserAmount, amount_in, question_about
 
 __all__ = [
     "FEATURES",
+    "FEATURES_OF_BEFORE",
     "FOLLOWED",
     "LEARNED",
     "LEVELS",

@@ -7,6 +7,7 @@ of all that is saved.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -54,8 +55,12 @@ FEATURES: Final = (
     *_PLAIN,
     *(f"crossed_{decile}0" for decile in range(1, LEVELS + 1)),
     *(f"above_{decile}0" for decile in range(1, LEVELS + 1)),
+    *(f"net_crossed_{decile}0" for decile in range(1, LEVELS + 1)),
 )
 """Names of all features, in the order of a row."""
+
+FEATURES_OF_BEFORE: Final = FEATURES[:-LEVELS]
+"""Those of models, and of pairs of waves, that a version has kept which knew no net crossings."""
 
 HOUR: Final = slice(FEATURES.index("hour_sine"), FEATURES.index("hour_cosine") + 1)
 """Columns of the hour, from -1 to 1."""
@@ -124,6 +129,7 @@ def row_of(measured: Impact, context: WaveContext) -> Row:
             measured.sum / n,
             *(crossed / n for crossed in measured.crossed),
             *(above / n for above in measured.above),
+            *map(_net, measured.above, measured.above_before),
         )
     )
     return np.clip(row, -_LARGEST, _LARGEST).astype(np.float32)
@@ -155,10 +161,41 @@ def rows_of(measured: Impacts, contexts: WaveContexts) -> npt.NDArray[np.float32
         measured.sum / n,
     )
     by_level = (*np.moveaxis(measured.crossed, -1, 0), *np.moveaxis(measured.above, -1, 0))
+    net = _nets(measured.above, measured.above_before)
     rows = np.empty((*n.shape, len(FEATURES)), np.float32)
-    for at, column in enumerate((*plain, *(counts / n for counts in by_level))):
+    for at, column in enumerate((*plain, *(counts / n for counts in by_level), *net)):
         rows[..., at] = np.clip(column, -_LARGEST, _LARGEST)
     return rows
+
+
+def own_metric(names: Sequence[str]) -> str | None:
+    """Return the user's metric that gives the last of a model's features, empty where none does.
+
+    None where the features are none that are computed here.
+    """
+    for known in (FEATURES, FEATURES_OF_BEFORE):
+        own = names[len(known) :]
+        if tuple(names[: len(known)]) == known and len(own) <= 1:
+            return "".join(own)
+    return None
+
+
+def columns_of(names: Sequence[str]) -> list[int]:
+    """Return the places in a row of now, (k,), of a model's features."""
+    return [FEATURES.index(name) if name in FEATURES else len(FEATURES) for name in names]
+
+
+def _net(above: int, before: int) -> float:
+    """Return how many elements more are above a level, of as many as there were or are, -1 to 1.
+
+    Of those that cross a level in both directions an output that adds up over it sees nothing.
+    """
+    return (above - before) / max(above, before, 1)
+
+
+def _nets(above: Counts, before: Counts) -> Values:
+    """Return ``_net`` of each, by level, (..., k) as (k, ...)."""
+    return np.moveaxis((above - before) / np.maximum(np.maximum(above, before), 1), -1, 0)
 
 
 def clocks_of(times: Values) -> Values:

@@ -64,6 +64,8 @@ class Impact(Struct, frozen=True):
     """By level, the elements that it lies between: x on one side, x′ on the other."""
     above: tuple[int, ...] = ()
     """By level, the elements with x above it."""
+    above_before: tuple[int, ...] = ()
+    """By level, the elements with x′ above it."""
 
 
 class Impacts(Struct, frozen=True, eq=False):
@@ -84,6 +86,8 @@ class Impacts(Struct, frozen=True, eq=False):
     """By level too, shape (..., k)."""
     above: Counts
     """By level too, shape (..., k)."""
+    above_before: Counts
+    """By level too, shape (..., k)."""
 
     @classmethod
     def blank(cls, shape: tuple[int, ...], levels: int) -> Impacts:
@@ -93,7 +97,8 @@ class Impacts(Struct, frozen=True, eq=False):
             shape: of each column.
             levels: k.
         """
-        one = Impact(crossed=(0,) * levels, above=(0,) * levels)
+        none = (0,) * levels
+        one = Impact(crossed=none, above=none, above_before=none)
         columns = {}
         for field in Impact.__struct_fields__:
             default = np.array(getattr(one, field), np.int64 if field in _COUNTS else np.float64)
@@ -112,11 +117,12 @@ class Impacts(Struct, frozen=True, eq=False):
     def one(self, at: tuple[int, ...]) -> Impact:
         """Return one of them."""
         found = {field: getattr(self, field)[at].tolist() for field in Impact.__struct_fields__}
-        levels = {field: tuple(found[field]) for field in ("crossed", "above")}
+        levels = {field: tuple(found[field]) for field in _BY_LEVEL}
         return Impact(**found | levels)
 
 
-_COUNTS = frozenset(("changed", "elements", "unknown", "crossed", "above"))
+_BY_LEVEL = ("crossed", "above", "above_before")
+_COUNTS = frozenset(("changed", "elements", "unknown", *_BY_LEVEL))
 
 
 def version_of(values: Values, levels: Values | None = None) -> Version:
@@ -167,11 +173,13 @@ def measure(
         squares = exact_total(distance * distance)
     crossed: tuple[int, ...] = ()
     above: tuple[int, ...] = ()
+    above_before: tuple[int, ...] = ()
     if levels is not None:
+        above_before = version.above
         now, then = x > levels[:, None], before > levels[:, None]
         crossed = tuple((now != then).sum(1).tolist())
         more = (now.sum(1) - then.sum(1)).tolist()
-        above = tuple(a + b for a, b in zip(version.above, more, strict=True))
+        above = tuple(a + b for a, b in zip(above_before, more, strict=True))
     return Impact(
         changed=len(x),
         elements=elements,
@@ -186,6 +194,7 @@ def measure(
         unknown=int(np.count_nonzero(numberless)),
         crossed=crossed,
         above=above,
+        above_before=above_before,
     )
 
 

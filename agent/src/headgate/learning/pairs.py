@@ -283,7 +283,7 @@ class _Block:
             above = states.above[waves], states.above[then]
             in_both = _above(np.minimum(states.ranks[waves], states.ranks[then]), len(above[0][0]))
             into.crossed[at] = above[0] + above[1] - 2 * in_both
-            into.above[at] = above[0]
+            into.above[at], into.above_before[at] = above
 
     def _larger(self, waves: slice, then: slice, into: Values) -> None:
         """Fill in max(|x|, |x′|), or |x| + |x′| where signs differ."""

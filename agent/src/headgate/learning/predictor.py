@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Meta, Struct
 
 from headgate.learning.envelope import UnusableModel, seal, unseal
-from headgate.learning.features import FEATURES, LEVELS, Row
+from headgate.learning.features import FEATURES, LEVELS, Row, columns_of, own_metric
 from headgate.learning.forest import Forest, Predicted, decode_forest, encode_forest
 from headgate.learning.impact import Changes, OutputMetric, Values
 
@@ -94,7 +94,21 @@ class ContainerModel(Struct, frozen=True, eq=False):
     @property
     def own(self) -> str:
         """The user's metric that gives its last feature; empty where none does."""
-        return "".join(self.forest.features[len(FEATURES) :])
+        return own_metric(self.forest.features) or ""
+
+    def shown(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return of rows (..., k) the features that it was fitted to: a version before had fewer.
+
+        Raises:
+            ValueError: they have other features.
+        """
+        names = self.forest.features
+        if rows.shape[-1] == len(names):
+            return rows
+        if rows.shape[-1] != len(FEATURES) + bool(self.own):
+            message = f"rows of shape {rows.shape} are not of {len(names)} features"
+            raise ValueError(message)
+        return rows[..., columns_of(names)]
 
     def score(self, row: Row) -> float:
         """Return adjusted ln(ε / bound); infinity where a feature is outside training's range.
@@ -106,15 +120,16 @@ class ContainerModel(Struct, frozen=True, eq=False):
 
     def scores(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the scores of many rows, shape (n, k), as (n,)."""
-        return np.where(self.within(rows), self.adjusted(rows), math.inf)
+        known = self.shown(rows)
+        return np.where(self.within(known), self.adjusted(known), math.inf)
 
     def adjusted(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the scores of many rows, shape (n, k), as (n,), were all within the ranges."""
-        return self.forest.predict(rows)[:, 0] + self.adjustment
+        return self.forest.predict(self.shown(rows))[:, 0] + self.adjustment
 
     def within(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Return of which rows, shape (n, k), all features are about in training's range, (n,)."""
-        inside: npt.NDArray[np.bool_] = np.all(self._known(rows), axis=1)
+        inside: npt.NDArray[np.bool_] = np.all(self._known(self.shown(rows)), axis=1)
         return inside
 
     def _known(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
@@ -136,6 +151,7 @@ class ContainerModel(Struct, frozen=True, eq=False):
         contributions = self.forest.contributions(row)[:, 0]
         unknown = ~self._known(row[None])[0]
         if unknown.any():
+        row = self.shown(row)
             contributions = np.zeros_like(contributions)
             beyond = np.maximum(self.lowest - row, row - self.highest).astype(np.float64)
             width = (self.highest - self.lowest).astype(np.float64)
@@ -302,8 +318,7 @@ def decode_model(data: bytes) -> Model:
 def _container_model(output: str, saved: _Container) -> ContainerModel:
     forest = decode_forest(saved.forest)
     if (
-        forest.features[: len(FEATURES)] != FEATURES
-        or len(forest.features) > len(FEATURES) + 1
+        own_metric(forest.features) is None
         or forest.labels != (output,)
         or forest.predicted is not Predicted.LOG_ERROR
     ):

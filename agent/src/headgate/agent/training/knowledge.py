@@ -19,8 +19,15 @@ from headgate.agent.errors import AgentError
 from headgate.agent.state.log_segments import CHUNK
 from headgate.agent.state.rows import Rows
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.pairs import FEATURE_SET, PairBasis, PairKey, WavePairs
-from headgate.learning import FEATURES, version_of_model
+from headgate.agent.training.pairs import (
+    FEATURE_SET,
+    FEATURE_SETS,
+    PairBasis,
+    PairKey,
+    WavePairs,
+    feature_set_of,
+)
+from headgate.learning import version_of_model
 
 FAMILIES: Final = ("pairs", "models")
 _FEATURES = b"pairs:features"
@@ -167,7 +174,7 @@ class Knowledge:
             columns = {
                 _FEATURES: one.features.astype("<f4").tobytes(),
                 _ERRORS: one.errors.astype("<f8").tobytes(),
-                _SET: FEATURE_SET.encode(),
+                _SET: feature_set_of(one.features).encode(),
             }
             if one.basis is not None:
                 columns[_BASIS] = msgspec.msgpack.encode(one.basis)
@@ -280,14 +287,14 @@ def _cure(row: bytes) -> str:
 def _pairs_of(row: bytes, columns: dict[bytes, bytes]) -> WavePairs:
     key = _key_of(row)
     written = columns[_SET].decode()
-    if written != FEATURE_SET:
+    if written not in FEATURE_SETS:
         raise ForeignPairs(
             f"pairs of {key.dataflow}, output {key.output}, wave {key.wave} have the features "
             f"{written!r}, and this program computes {FEATURE_SET!r}; {_cure(row)}"
         )
     measured = np.frombuffer(columns[_ERRORS], "<f8")
     shown = columns[_FEATURES]
-    table = np.frombuffer(shown, "<f4").reshape(len(measured), len(FEATURES))
+    table = np.frombuffer(shown, "<f4").reshape(len(measured), len(FEATURE_SETS[written]))
     basis = columns.get(_BASIS)
     return WavePairs(
         key,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from headgate.learning import (
     FEATURES,
+    FEATURES_OF_BEFORE,
     Changes,
     ErrorMetric,
     Graph,
@@ -22,8 +23,20 @@ from headgate.learning import (
     features,
 )
 
-FEATURE_SET: Final = hashlib.sha256("\n".join(FEATURES).encode()).hexdigest()[:16]
+
+def _version_of(names: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+FEATURE_SET: Final = _version_of(FEATURES)
 """Version of the features: another one says that columns mean something else."""
+FEATURE_SETS: Final = {_version_of(names): names for names in (FEATURES, FEATURES_OF_BEFORE)}
+"""Those that are known, by version."""
+
+
+def feature_set_of(features: npt.NDArray[np.float32]) -> str:
+    """Return the version of features, shape (a, k)."""
+    return next(v for v, names in FEATURE_SETS.items() if len(names) == features.shape[1])
 
 
 class PairKey(Struct, frozen=True, order=True):
@@ -64,14 +77,17 @@ class WavePairs(Struct, frozen=True, eq=False):
     """None where it was measured before this was noted."""
 
 
-def set_of(metric: ErrorMetric, levels: Mapping[str, Values]) -> str:
+def set_of(metric: ErrorMetric, levels: Mapping[str, Values], features: int) -> str:
     """Return what pairs of an output share that were measured alike, and so train one model.
 
     Args:
         metric: of its errors.
         levels: deciles by container above it, shape (9,) each.
+        features: how many each pair has, without impacts by users' metrics.
     """
     digest = hashlib.sha256()
+    if features != len(FEATURES_OF_BEFORE):
+        digest.update(FEATURE_SET.encode())
     for container in sorted(levels):
         digest.update(f"{len(container)}/{container}/".encode())
         digest.update(np.asarray(levels[container], "<f8").tobytes())
@@ -106,7 +122,7 @@ def wave_pairs(
         above = [container for container in graph.above(output) if container in measured]
         metric = _plain_metric(target)
         levels_above = {container: measured[container].deciles for container in above}
-        alike = "" if metric is None else set_of(metric, levels_above)
+        alike = "" if metric is None else set_of(metric, levels_above, len(FEATURES))
         for container in above:
             levels = tuple(levels_above[container].tolist())
             shown = features(measured[container], measured[output].means)[..., : len(FEATURES)]

@@ -5,15 +5,22 @@ Arrow is loaded by the first that is written or read: it takes longer than most 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from headgate.agent.errors import AgentError
-from headgate.agent.training.pairs import FEATURE_SET, PairBasis, PairKey, WavePairs
-from headgate.learning import FEATURES, LEVELS, ErrorMetric
+from headgate.agent.training.pairs import (
+    FEATURE_SET,
+    FEATURE_SETS,
+    PairBasis,
+    PairKey,
+    WavePairs,
+)
+from headgate.learning import FEATURES, FEATURES_OF_BEFORE, LEVELS, ErrorMetric
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,16 +35,17 @@ _WAVES = 1000
 """Of which one row group is made."""
 
 
-def _schema() -> pa.Schema:
+def _schema(features: Sequence[str] = FEATURES) -> pa.Schema:
+    """Return the columns of files; in those of now pairs of fewer features have nulls."""
     import pyarrow as pa
 
     kinds = (pa.string(), pa.string(), pa.list_(pa.float64()), pa.float64())
     basis = zip(_BASIS, kinds, strict=True)
-    fields = [*_schema_of_before(), *(pa.field(*one) for one in basis)]
+    fields = [*_schema_without_sets(features), *(pa.field(*one) for one in basis)]
     return pa.schema(fields, {_VERSION: FEATURE_SET.encode()})
 
 
-def _schema_of_before() -> pa.Schema:
+def _schema_without_sets(features: Sequence[str] = FEATURES_OF_BEFORE) -> pa.Schema:
     """Return the columns of files from before pairs had sets."""
     import pyarrow as pa
 
@@ -46,7 +54,7 @@ def _schema_of_before() -> pa.Schema:
             *((name, pa.string()) for name in _KEYS[:3]),
             *((name, pa.int64()) for name in (*_KEYS[3:], "pair_age")),
             ("error", pa.float64()),
-            *((name, pa.float32()) for name in FEATURES),
+            *((name, pa.float32()) for name in features),
         ]
     )
 
@@ -84,8 +92,10 @@ def _table(pairs: list[WavePairs], schema: pa.Schema) -> pa.Table:
         columns.append(pa.array(repeated.tolist(), schema.field(name).type))
     columns.append(pa.array(np.concatenate([np.arange(1, n + 1) for n in lengths])))
     columns.append(pa.array(np.concatenate([one.errors for one in pairs])))
-    shown = np.concatenate([one.features for one in pairs])
-    columns += [pa.array(np.ascontiguousarray(shown[:, i])) for i in range(len(FEATURES))]
+    shown = np.full((sum(lengths), len(FEATURES)), np.nan, np.float32)
+    for one, last in zip(pairs, np.cumsum(lengths).tolist(), strict=True):
+        shown[last - len(one.errors) : last, : one.features.shape[1]] = one.features
+    columns += [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(shown.T)]
     bases = [one.basis for one in pairs]
     noted: list[list[Any]] = [
         [one.key.set or None for one in pairs],
@@ -119,16 +129,15 @@ def read_pairs(file: BinaryIO, name: str, dataflow: str) -> Iterator[WavePairs]:
         message = f"{name} is no Parquet file ({error}); give one that `--export` has written"
         raise UnusableParquet(message) from error
     version = (table.schema.metadata or {}).get(_VERSION, b"").decode(errors="replace")
-    known = any(table.schema.equals(each) for each in (_schema(), _schema_of_before()))
-    if not known or version != FEATURE_SET:
+    known = (_schema(), _schema(FEATURES_OF_BEFORE), _schema_without_sets())
+    if version not in FEATURE_SETS or not any(table.schema.equals(each) for each in known):
         raise UnusableParquet(
             f"{name} has features {version!r} and columns "
             f"{', '.join(table.column_names[:8])}, ..., and this program computes {FEATURE_SET!r}; "
             "give a file that `--export` of this version has written"
         )
-    if any(table.column(name).null_count for name in _schema_of_before().names):
-        message = f"{name} has rows without a value; give a file that `--export` has written"
-        raise UnusableParquet(message)
+    if any(table.column(one).null_count for one in _schema_without_sets().names):
+        raise _incomplete(name)
     yield from _waves(table, name, dataflow)
 
 
@@ -136,7 +145,8 @@ def _waves(table: pa.Table, name: str, dataflow: str) -> Iterator[WavePairs]:
     names = [column.to_pylist() for column in table.select(list(_KEYS)).columns]
     ages = table.column("pair_age").to_numpy()
     measured = table.column("error").to_numpy()
-    shown = np.stack([table.column(one).to_numpy() for one in FEATURES], axis=1)
+    features = [one for one in FEATURES if one in table.column_names]
+    shown = np.stack([table.column(one).to_numpy() for one in features], axis=1)
     noted = [
         table.column(one).to_pylist() if one in table.column_names else [None] * len(table)
         for one in _BASIS
@@ -153,7 +163,23 @@ def _waves(table: pa.Table, name: str, dataflow: str) -> Iterator[WavePairs]:
                 f"{len(places)} in their order; give a file that `--export` has written"
             )
         basis = _basis([column[places[0]] for column in noted[1:]], name, key)
-        yield WavePairs(key, shown[places].astype(np.float32), measured[places], basis)
+        yield WavePairs(key, _shown(shown[places], name), measured[places], basis)
+
+
+def _shown(values: npt.NDArray[np.floating[Any]], name: str) -> npt.NDArray[np.float32]:
+    """Return the features of a wave's pairs, (a, k), without those that none of them has."""
+    table = values.astype(np.float32)
+    fewer = len(FEATURES_OF_BEFORE)
+    if np.isnan(table[:, fewer:]).all():
+        return table[:, :fewer]
+    if np.isnan(table[:, fewer:]).any():
+        raise _incomplete(name)
+    return table
+
+
+def _incomplete(name: str) -> UnusableParquet:
+    message = f"{name} has rows without a value; give a file that `--export` has written"
+    return UnusableParquet(message)
 
 
 def _basis(noted: list[Any], name: str, key: PairKey) -> PairBasis | None:

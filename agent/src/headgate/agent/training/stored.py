@@ -163,7 +163,7 @@ def output_pairs_of(pairs: Sequence[WavePairs], horizon: int) -> OutputPairs:
     for container, rows in by_container.items():
         known = np.full((len(rows) + 1, horizon + 1), np.nan)
         known[:, 0] = 0.0
-        table = np.zeros((*known.shape, len(FEATURES)), np.float32)
+        table = np.zeros((*known.shape, rows[0].features.shape[1]), np.float32)
         for place, one in enumerate(rows, 1):
             ages = min(place, horizon)
             if len(one.errors) < ages:
@@ -180,7 +180,7 @@ def output_pairs_of(pairs: Sequence[WavePairs], horizon: int) -> OutputPairs:
     if not all(np.array_equal(found[0], other, equal_nan=True) for other in found[1:]):
         raise _spoiled(pairs[0].key, "have other errors from one container than from another")
     times = [one.basis.time for one in next(iter(by_container.values())) if one.basis is not None]
-    names = dict.fromkeys(tables, FEATURES)
+    names = {container: FEATURES[: table.shape[-1]] for container, table in tables.items()}
     return OutputPairs(found[0], tables, levels, names, times[0], times[-1])
 
 
@@ -199,7 +199,9 @@ def keys_of_models(keys: Iterable[PairKey], models: Mapping[str, bytes]) -> tupl
         model = decode_model(data)
         levels = {name: each.levels for name, each in model.containers.items()}
         if isinstance(model.metric, ErrorMetric):  # no others are kept with what they are
-            sets[output] = set_of(model.metric, levels)
+            known = next(iter(model.containers.values()))
+            features = len(known.forest.features) - bool(known.own)
+            sets[output] = set_of(model.metric, levels, features)
     return tuple(key for key in keys if sets.get(key.output) == key.set)
 
 
@@ -240,11 +242,14 @@ def check_alike(pairs: Sequence[WavePairs]) -> None:
         basis = one.basis
         if basis is None or levels.setdefault(one.key.container, basis.levels) != basis.levels:
             raise _spoiled(one.key, "do not say by which levels they were measured, or by several")
+        if one.features.shape[1] != pairs[0].features.shape[1]:
+            raise _spoiled(one.key, "have not the features of the others")
         if not np.isfinite(one.features).all() or (one.errors < 0).any():
             raise _spoiled(one.key, "have features or errors that are none")
     metrics = {one.basis.metric for one in pairs if one.basis is not None}
     values = {container: np.array(each) for container, each in levels.items()}
-    if {one.key.set for one in pairs} != {set_of(metric, values) for metric in metrics}:
+    alike = {set_of(metric, values, pairs[0].features.shape[1]) for metric in metrics}
+    if {one.key.set for one in pairs} != alike:
         raise _spoiled(pairs[0].key, "are not of the metric and the levels of their set")
 
 

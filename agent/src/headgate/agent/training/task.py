@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.configuration import KafkaOptions
-from headgate.agent.training.pairs import PairBasis, PairKey, WavePairs
+from headgate.agent.training.pairs import FEATURE_SETS, PairBasis, PairKey, WavePairs
 from headgate.engine import DataflowSpec
-from headgate.learning import FEATURES, LEVELS, FitReport
+from headgate.learning import LEVELS, FitReport
 
 
 class PackedPairs(Struct, frozen=True, array_like=True):
@@ -92,12 +92,16 @@ def unpack(packed: PackedPairs) -> WavePairs:
     """Return pairs from their bytes.
 
     Raises:
-        ValueError: there are none, not as many features as errors, or levels that are none.
+        ValueError: there are none, other features than are known, or levels that are none.
     """
     measured = np.frombuffer(packed.errors, "<f8")
     if not len(measured):
         raise ValueError(f"wave {packed.key.wave} of output {packed.key.output} has no pair")
-    shown = np.frombuffer(packed.features, "<f4").reshape(len(measured), len(FEATURES))
+    shown = np.frombuffer(packed.features, "<f4").reshape(len(measured), -1)
+    if shown.shape[1] not in map(len, FEATURE_SETS.values()):
+        raise ValueError(
+            f"wave {packed.key.wave} of output {packed.key.output} has {shown.shape[1]} features"
+        )
     basis = packed.basis
     if basis is not None and (len(basis.levels) != LEVELS or not np.isfinite(basis.levels).all()):
         raise ValueError(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.learning.features import FEATURES, Rows
+from headgate.learning.features import Rows
 from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.quality import Examples
 from headgate.learning.fitting.training import extra_trees
@@ -153,10 +153,10 @@ def _refitted(
     weight: float,
 ) -> ContainerModel:
     for each in (training, service):
-        if each.rows.shape != (len(each.logs), len(FEATURES)):
+        if each.rows.shape != (len(each.logs), len(known.forest.features)):
             message = (
                 f"rows of {container} have the shape {each.rows.shape} beside {len(each.logs)} "
-                f"labels; a row has {len(FEATURES)} features"
+                f"labels; a row has {len(known.forest.features)} features"
             )
             raise ValueError(message)
     if not len(service.logs):

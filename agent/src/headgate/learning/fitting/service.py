@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from headgate.learning.features import Row, WaveContext, row_of
+from headgate.learning.features import FEATURES, Row, WaveContext, row_of
 from headgate.learning.fitting.quality import Examples
 from headgate.learning.fitting.refit import LabelledRows, service_pairs
 from headgate.learning.impact import ErrorMetric, Values, error, measure, version_of
@@ -73,8 +73,8 @@ def service_labels(
             _row(service, container, history, known.levels, at, mean)
             for at, mean in zip(pairs.places, shown, strict=True)
         ]
-        table = np.array(rows, np.float32).reshape(len(rows), len(known.lowest))
-        found[container] = LabelledRows(table, logs)
+        table = np.array(rows, np.float32).reshape(len(rows), len(FEATURES))
+        found[container] = LabelledRows(known.shown(table), logs)
     return found
 
 
