@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import ExtraTreesRegressor
@@ -18,7 +21,9 @@ def drawn_rows(seed: int = 0, count: int = 80) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).random((count, len(FEATURES))).astype(np.float32)
 
 
-def container_model(adjustment: float = 0.0) -> ContainerModel:
+def container_model(
+    adjustment: float = 0.0, persistence: Mapping[str, float] = MappingProxyType({})
+) -> ContainerModel:
     """Return what predicts ln(ε / bound) as about the first feature less a half."""
     rows = drawn_rows()
     fitted = ExtraTreesRegressor(5, min_samples_leaf=3, random_state=0).fit(rows, rows[:, 0] - 0.5)
@@ -26,7 +31,9 @@ def container_model(adjustment: float = 0.0) -> ContainerModel:
     forest = forest_of(trees, FEATURES, (OUTPUT,), Predicted.LOG_ERROR)
     levels = np.linspace(0.1, 0.9, 9)
     residuals = Residuals(0.4, 0.3)
-    return ContainerModel(forest, rows.min(0), rows.max(0), levels, residuals, adjustment)
+    return ContainerModel(
+        forest, rows.min(0), rows.max(0), levels, residuals, adjustment, persistence
+    )
 
 
 def model() -> Model:
@@ -37,7 +44,10 @@ def model() -> Model:
         0.1,
         0.95,
         -0.2,
-        {SOURCE: container_model(), "areas": container_model(adjustment=0.07)},
+        {
+            SOURCE: container_model(persistence={"areas": 0.6}),
+            "areas": container_model(adjustment=0.07),
+        },
         24,
         336,
         1.7e9,

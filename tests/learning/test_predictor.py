@@ -10,11 +10,12 @@ import pytest
 from fitted_models import OUTPUT, SOURCE, container_model, drawn_rows, model
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesRegressor
 
 from headgate.engine import UserMetric
 from headgate.learning.envelope import UnusableModel, seal, unseal
-from headgate.learning.features import FEATURES
-from headgate.learning.forest import Predicted, encode_forest
+from headgate.learning.features import FEATURES, FEATURES_OF_BEFORE
+from headgate.learning.forest import Predicted, encode_forest, forest_of
 from headgate.learning.predictor import (
     MODEL_VERSION,
     Model,
@@ -101,6 +102,7 @@ def test_a_model_is_the_same_after_it_was_stored() -> None:
         assert found.scores(rows).tobytes() == expected.scores(rows).tobytes()
         assert (found.levels == expected.levels).all()
         assert found.residuals == expected.residuals
+        assert found.persistence == expected.persistence
     for name in set(Model.__struct_fields__) - {"containers"}:
         assert getattr(again, name) == getattr(known, name)
 
@@ -135,7 +137,7 @@ def test_a_forest_alone_or_a_newer_model_is_refused_with_what_it_is() -> None:
     with pytest.raises(UnusableModel, match="of kind 'forest', not 'output model'"):
         decode_model(encode_forest(container_model().forest))
     body = unseal(STORED, "output model", MODEL_VERSION)
-    with pytest.raises(UnusableModel, match="of version 3 and this program reads 2 at most"):
+    with pytest.raises(UnusableModel, match="of version 4 and this program reads 3 at most"):
         decode_model(seal("output model", MODEL_VERSION + 1, body))
 
 
@@ -159,7 +161,7 @@ def test_a_container_may_have_one_feature_more_that_is_named_after_its_metric() 
     row = np.append(drawn_rows()[0], np.float32(0.0))
     assert found.score(SOURCE, row) == model().score(SOURCE, drawn_rows()[0])
     assert {each.own for each in model().containers.values()} == {""}
-    with pytest.raises(UnusableModel, match="was trained on 35 features"):
+    with pytest.raises(UnusableModel, match="was trained on 44 features"):
         decode_model(with_features("metrics:Moved", "metrics:Other"))
 
 
@@ -168,12 +170,50 @@ CONTAINER = BODY[5][0]
 
 
 def test_a_model_of_version_1_is_read_and_adjusts_nothing() -> None:
-    first = [*BODY[:5], [each[:-1] for each in BODY[5]], *BODY[6:]]
+    first = [*BODY[:5], [each[:-2] for each in BODY[5]], *BODY[6:]]
     found = decode_model(seal("output model", 1, msgspec.msgpack.encode(first)))
     now = decode_model(STORED)
     row = drawn_rows(1)[0]
     assert found.score(SOURCE, row) == now.score(SOURCE, row)
     assert found.score("areas", row) == pytest.approx(now.score("areas", row) - 0.07)
+
+
+def test_a_model_of_version_2_is_read_and_looks_at_each_wave_for_itself() -> None:
+    second = [*BODY[:5], [each[:-1] for each in BODY[5]], *BODY[6:]]
+    found = decode_model(seal("output model", 2, msgspec.msgpack.encode(second)))
+    row = drawn_rows(1)[0]
+    assert decode_model(STORED).persistence == {SOURCE: {"areas": 0.6}}
+    assert found.persistence == {}
+    for name in (SOURCE, "areas"):
+        assert found.score(name, row) == decode_model(STORED).score(name, row)
+
+
+@pytest.mark.parametrize("own", [(), ("metrics:Moved",)])
+def test_a_model_that_knows_no_net_crossings_is_shown_what_it_knows(own: tuple[str, ...]) -> None:
+    """A row of now has nine columns more, before that of the user's metric."""
+    k = len(FEATURES_OF_BEFORE)
+    places = [*range(k), *[len(FEATURES)] * len(own)]
+    rows = np.random.default_rng(3).random((60, len(FEATURES) + len(own))).astype(np.float32)
+    old = rows[:, places]
+    fitted = ExtraTreesRegressor(5, min_samples_leaf=3, random_state=0)
+    fitted.fit(old, old[:, 0] - 0.5 * old[:, -1])
+    trees = [tree.tree_ for tree in fitted.estimators_]
+    forest = forest_of(trees, (*FEATURES_OF_BEFORE, *own), (OUTPUT,), Predicted.LOG_ERROR)
+    known = msgspec.structs.replace(
+        container_model(), forest=forest, lowest=old.min(0), highest=old.max(0)
+    )
+    whole = msgspec.structs.replace(model(), containers={SOURCE: known})
+    found = decode_model(encode_model(whole)).containers[SOURCE]
+    assert found.own == "".join(own)
+    expected = forest.predict(old)[:, 0]
+    assert found.scores(rows).tolist() == found.scores(old).tolist() == expected.tolist()
+    assert found.within(rows).all()
+    assert found.influences(rows[0], 2) == found.influences(old[0], 2)
+    beyond = rows[0].copy()
+    beyond[k : len(FEATURES)] = 99.0
+    assert found.score(beyond) == expected[0]
+    with pytest.raises(ValueError, match="are not of"):
+        found.score(rows[0, : k - 1])
 
 
 def remade(at: int, value: object, container: bool = False) -> bytes:
@@ -190,7 +230,7 @@ def remade(at: int, value: object, container: bool = False) -> bytes:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (remade(0, "hills"), "predicts hills from sensors was trained on 33 features"),
+        (remade(0, "hills"), "predicts hills from sensors was trained on 42 features"),
         (remade(1, "median"), "not what it says"),
         (remade(2, 0.0), "not what it says"),
         (remade(3, 1.0), "not what it says"),
@@ -202,6 +242,8 @@ def remade(at: int, value: object, container: bool = False) -> bytes:
         (remade(5, math.inf, container=True), "no range of every feature"),
         (remade(6, 0.0, container=True), "not what it says"),
         (remade(7, math.nan, container=True), "no range of every feature"),
+        (remade(8, {"areas": 1.5}, container=True), "not what it says"),
+        (remade(8, {"areas": math.nan}, container=True), "not what it says"),
         (
             remade(
                 1,

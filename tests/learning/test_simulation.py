@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -112,6 +113,21 @@ def test_a_later_step_is_decided_on_by_what_the_earlier_one_wrote() -> None:
     assert found.saved == pytest.approx(1 - 6 / 12)
 
 
+def test_what_was_seen_from_nearer_keeps_the_earlier_step_from_running_again() -> None:
+    """In wave 1 the second step is seen to be harmless; of that 0.8 is left, then 0.64 and so on.
+
+    From afar all waves look alike, and the first would run in each of them.
+    """
+    afar, nearer = np.full((9, 4), 0.6), np.full((9, 4), 0.1)
+    outputs = {"c": bounded(np.zeros((9, 4)), s=afar, b=nearer)}
+    assert ran(staged_loop(CHAIN, outputs, {"c": 0.5}, 0, 4)) == {"b": {0, 1, 2, 3}, "c": {0}}
+    kept = {"c": msgspec.structs.replace(outputs["c"], persistence={"s": {"b": 0.8}})}
+    # Past the horizon, in wave 4, both run; then the same again.
+    assert ran(staged_loop(CHAIN, kept, {"c": 0.5}, 0, 9)) == {"b": {0, 1, 4, 5, 8}, "c": {0, 4, 8}}
+    less = {"c": msgspec.structs.replace(outputs["c"], persistence={"s": {"b": 0.3}})}
+    assert ran(staged_loop(CHAIN, less, {"c": 0.5}, 0, 4)) == {"b": {0, 1, 3}, "c": {0}}
+
+
 def test_a_step_that_serves_two_outputs_runs_for_either() -> None:
     graph = Graph([Step("b", ("s",), ("b",)), Step("c", ("b",), ("c",)), Step("d", ("b",), ("d",))])
     none = np.zeros((4, 4))
@@ -163,10 +179,25 @@ def test_a_graph_knows_what_lies_above_an_output() -> None:
     assert graph.above("j") == ("s", "r", "a", "b")
     assert graph.above("b") == ("r",)
     assert (graph.upstream("j"), graph.upstream("b")) == (("s", "r"), ())
+    assert graph.nearer("j") == {"s": ("a",), "r": ("b",)}
+    assert graph.nearer("b") == {}
     assert graph.sources == {"s", "r"}
     assert graph.ancestors["j"] == ("a", "b")
     assert (graph.readers("a", "j"), graph.readers("s", "j")) == (("j",), ("a",))
     assert graph.readers("r", "a") == ()
+
+
+def test_what_is_made_of_a_container_is_nearer_over_any_number_of_steps() -> None:
+    graph = Graph(
+        [
+            Step("a", ("s",), ("a",)),
+            Step("b", ("a", "s"), ("b",)),
+            Step("c", ("b", "r"), ("c",)),
+            Step("d", ("a",), ("d",)),
+        ]
+    )
+    assert graph.nearer("c") == {"s": ("a", "b"), "a": ("b",)}
+    assert graph.nearer("d") == {"s": ("a",)}
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,7 @@ def _loops_of_learned(
             scores_of(fitted.models[output], each.tables)
             if output in fitted.models
             else dict.fromkeys(each.tables, each.errors),
+            fitted.models[output].persistence if output in fitted.models else {},
         )
         for output, each in outputs.items()
     }

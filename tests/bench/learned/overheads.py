@@ -287,7 +287,7 @@ class _Measured:
             decider = Decider("bench", 0.05, model, DeciderState())
             for container in self._above[output]:
                 score = model.score(container, row_of(*questions[output, container]))
-                decider.judge(wave, {container: score})
+                decider.judge(wave, wave - 1, {container: score})
 
 
 def _milliseconds(work: Callable[[], object], times: int = 5) -> float:

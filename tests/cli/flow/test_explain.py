@@ -149,6 +149,18 @@ def test_after_a_restart_the_prediction_is_known_and_its_features_are_not() -> N
     assert after == {**before, "features": []}
 
 
+def test_what_was_seen_from_nearer_is_told_from_what_the_wave_says() -> None:
+    judged = Judged(7, math.log(0.6), "areas", Choice.SKIP, 0.05, math.log(0.75))
+    report = prediction_report(judged, math.log(0.9), ())
+    assert report.data["predicted"] == pytest.approx(0.6)
+    assert report.data["carried"] == pytest.approx(0.75)
+    assert report.words == (
+        "in wave 7 a skip was predicted from `areas` to leave it at 0.6 of its bound, 0.75 times "
+        "what this wave alone says, as it was seen from nearer in a wave before; more than 0.9 "
+        "runs, so it was a skip"
+    )
+
+
 def test_what_is_unlike_training_is_no_number_in_json() -> None:
     report = prediction_report(Judged(7, math.inf, "areas", Choice.RUN), 0.0, ())
 

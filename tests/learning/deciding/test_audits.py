@@ -152,7 +152,7 @@ def test_a_skip_is_audited_the_less_the_farther_it_is_from_a_run() -> None:
     for below in (0.0, 0.8, 5.0):
         some = decider()
         scores = {SOURCE: threshold - below * SPREAD}
-        found = [some.judge(wave, scores) for wave in range(4000)]
+        found = [some.judge(wave, wave - 1, scores) for wave in range(4000)]
         expected = audit_probability(AUDIT, below)
         assert {each.choice for each in found} == {Choice.SKIP, Choice.AUDIT}
         assert [each.probability for each in found] == pytest.approx([expected] * 4000)
@@ -168,7 +168,7 @@ def test_the_audited_rate_is_that_of_all_skips_however_often_each_is_audited() -
         for wave in range(400):
             near = random.random() < 0.25
             score = some.threshold - (0.0 if near else 5.0 * SPREAD)
-            judged = some.judge(wave, {SOURCE: score})
+            judged = some.judge(wave, wave - 1, {SOURCE: score})
             if judged.choice is Choice.AUDIT:
                 # Measured as predicted, unless violated: nothing but audits moves the threshold.
                 violated = random.random() < (0.25 if near else 0.05)
@@ -189,14 +189,14 @@ def test_the_audited_rate_is_that_of_all_skips_however_often_each_is_audited() -
 def test_a_wave_that_was_skipped_is_counted_by_how_it_might_have_been_audited() -> None:
     some = decider()
     far = {SOURCE: some.threshold - 5.0 * SPREAD}
-    wave = next(wave for wave in range(50) if some.judge(wave, far).choice is Choice.SKIP)
+    wave = next(wave for wave in range(50) if some.judge(wave, wave - 1, far).choice is Choice.SKIP)
     some.wave_over(wave, wave - 1)
     assert some.state.feedback.rate.least == pytest.approx(audit_probability(AUDIT, 5.0))
 
 
 def test_what_is_no_skip_is_no_audit() -> None:
     for score in (model().threshold + 0.01, math.inf, math.nan):
-        judged = decider().judge(1, {SOURCE: score})
+        judged = decider().judge(1, 0, {SOURCE: score})
         assert (judged.choice, judged.probability) == (Choice.RUN, AUDIT)
 
 

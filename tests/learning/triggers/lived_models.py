@@ -42,6 +42,8 @@ Computes = Callable[[MetricQuestion], MetricAnswer]
 HORIZON, TRAINED, WAVES = 6, 60, 90
 BOUNDS = {"level": 0.04, "map": 0.1}
 GRAPH = Graph([Step(name, READS[name], (WRITES[name],)) for name in READS])
+PERSISTENCE = 0.7
+"""Of what is seen from nearer containers."""
 UNMOVED = Residuals(50.0, 0.3)
 """With these no label is above what was expected, so that thresholds stay where they are."""
 
@@ -82,7 +84,7 @@ def fitted(
         if isinstance(metric, UserMetric) and computes is not None:
             pairs = replace(pairs, given=given(truth, output, metric, computes))
         known = errors(pairs, metric)
-        containers, scores = {}, {}
+        containers, scores, nearer = {}, {}, GRAPH.nearer(output)
         for container in GRAPH.above(output):
             levels = levels_of(truth.values[container][:TRAINED].ravel())
             seen = measured_pairs(truth.history(container), HORIZON, levels)
@@ -102,6 +104,7 @@ def fitted(
                 table.reshape(-1, len(names)).max(0),
                 levels,
                 residuals,
+                persistence=dict.fromkeys(nearer.get(container, ()), PERSISTENCE),
             )
             containers[container] = model
             score = model.scores(table.reshape(-1, len(names))).reshape(table.shape[:2])
@@ -110,5 +113,6 @@ def fitted(
             Model(output, metric, bound, 0.95, threshold, containers, HORIZON,
                   TRAINED, 0.0, 1.0, 0.05, "")
         )  # fmt: skip
-        tables[output] = Bounded(known, bound, scores)
+        kept = {name: each.persistence for name, each in containers.items() if each.persistence}
+        tables[output] = Bounded(known, bound, scores, kept)
     return tables, models

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from headgate.learning.audits import audit_draw, audit_probability
 from headgate.learning.feedback import Change, Choice, Feedback, Label
+from headgate.learning.looks import Looks
 from headgate.learning.predictor import Model
 from headgate.learning.simulation import Bounded
 
@@ -26,6 +27,8 @@ class Judged(Struct, frozen=True):
     probability: float | None = None
     """Of an audit, of a skip in this wave; None where a version before decided, which audited all
     skips alike."""
+    carried: float = 0.0
+    """Part of the score that was seen from nearer in waves before."""
 
 
 class Audit(Struct, frozen=True):
@@ -43,6 +46,7 @@ class DeciderState(Struct):
     judged: Judged | None = None
     audit: Audit | None = None
     """The last."""
+    looks: Looks = Looks()
 
     def fitted_anew(self, model: Model) -> DeciderState:
         """Return the state from which a model goes on that is fitted anew, and not calibrated."""
@@ -72,6 +76,7 @@ class Decider:
         self._audit = audit
         self._calibrated = model.threshold
         self._residuals = {name: known.residuals for name, known in model.containers.items()}
+        self._persistence = model.persistence
 
     @property
     def threshold(self) -> float:
@@ -83,21 +88,26 @@ class Decider:
         judged = self.state.judged
         return judged is not None and judged.wave == wave and judged.choice is Choice.AUDIT
 
-    def judge(self, wave: int, scores: Mapping[str, float]) -> Judged:
+    def judge(self, wave: int, version: int, scores: Mapping[str, float]) -> Judged:
         """Return what becomes of the output, as seen from containers that are of this wave.
 
         Args:
             wave: its number.
+            version: the wave in which the output was made last.
             scores: predicted violations, by container; there is one at least.
         """
-        container = max(scores, key=lambda each: (not scores[each] < math.inf, scores[each]))
-        score, spread = scores[container], self._residuals[container].spread
+        looks = self.state.looks.looked(version, wave, scores, self._persistence)
+        self.state.looks = looks
+        seen = {name: looks.looks[name].score for name in scores}
+        container = max(seen, key=lambda each: (not seen[each] < math.inf, seen[each]))
+        score, spread = seen[container], self._residuals[container].spread
         probability = self._audit
         if score <= self.threshold:
             probability = audit_probability(self._audit, (self.threshold - score) / spread)
         draw = audit_draw(self._dataflow, wave)
         choice = self.state.feedback.choice(self._calibrated, score, draw, probability)
-        self.state.judged = Judged(wave, score, container, choice, probability)
+        carried = looks.looks[container].carried
+        self.state.judged = Judged(wave, score, container, choice, probability, carried)
         return self.state.judged
 
     def made(self, wave: int, ratio: float) -> Change | None:
@@ -187,9 +197,9 @@ class Deciders:
         decider = self.deciders.get(output)
         if decider is None or decider.is_audited(self._first + wave):
             return True
-        scores = self._outputs[output].scores
+        scores, now = self._outputs[output].scores, self._first + wave
         found = {c: float(scores[c][wave, age]) for c in containers if c in scores}
-        return not found or decider.judge(self._first + wave, found).choice is not Choice.SKIP
+        return not found or decider.judge(now, now - age, found).choice is not Choice.SKIP
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""

@@ -19,8 +19,9 @@ from headgate.learning.envelope import UnusableModel, seal, unseal
 from headgate.learning.features import FEATURES, LEVELS, Row, columns_of, own_metric
 from headgate.learning.forest import Forest, Predicted, decode_forest, encode_forest
 from headgate.learning.impact import Changes, OutputMetric, Values
+from headgate.learning.looks import Persistence
 
-MODEL_VERSION: Final = 2
+MODEL_VERSION: Final = 3
 _KIND: Final = "output model"
 WIDEST: Final = 0.25
 """Of ln(ε / bound): errors farther from the bound are alike, for what counts is the side on which
@@ -90,6 +91,8 @@ class ContainerModel(Struct, frozen=True, eq=False):
     adjustment: float = 0.0
     """Added to predicted ln(ε / bound), so that a score is of the same risk from each container at
     the output's threshold."""
+    persistence: Mapping[str, float] = {}
+    """By container that is made of this one, see ``Persistence``."""
 
     @property
     def own(self) -> str:
@@ -148,10 +151,10 @@ class ContainerModel(Struct, frozen=True, eq=False):
         Raises:
             ValueError: the row has another number of features.
         """
+        row = self.shown(row)
         contributions = self.forest.contributions(row)[:, 0]
         unknown = ~self._known(row[None])[0]
         if unknown.any():
-        row = self.shown(row)
             contributions = np.zeros_like(contributions)
             beyond = np.maximum(self.lowest - row, row - self.highest).astype(np.float64)
             width = (self.highest - self.lowest).astype(np.float64)
@@ -201,6 +204,12 @@ class Model(Struct, frozen=True, eq=False):
     """The result in words."""
     changes: Changes = Changes.CANCEL
 
+    @property
+    def persistence(self) -> Persistence:
+        """By container above another one, and that one."""
+        each = self.containers.items()
+        return {name: known.persistence for name, known in each if known.persistence}
+
     def score(self, container: str, row: Row) -> float:
         """Return the predicted violation as seen from a container.
 
@@ -231,6 +240,8 @@ class _Container(Struct, frozen=True, array_like=True):
     spread: Annotated[float, Meta(gt=0.0)]
     adjustment: float = 0.0
     """Version 1 has none."""
+    persistence: dict[str, Annotated[float, Meta(ge=0.0, le=1.0)]] = {}
+    """Version 2 has none."""
 
 
 class _Body(Struct, frozen=True, array_like=True):
@@ -261,6 +272,7 @@ def encode_model(model: Model) -> bytes:
             each.residuals.upper,
             each.residuals.spread,
             each.adjustment,
+            dict(each.persistence),
         )
         for name, each in model.containers.items()
     )
@@ -348,4 +360,5 @@ def _container_model(output: str, saved: _Container) -> ContainerModel:
         np.array(saved.levels),
         Residuals(saved.upper, saved.spread),
         saved.adjustment,
+        saved.persistence,
     )

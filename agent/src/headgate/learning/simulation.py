@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from headgate.learning.looks import Looks, Persistence
 from headgate.learning.pairs import Table
 
 Flags = npt.NDArray[np.bool_]
@@ -135,6 +136,13 @@ class Graph:
         [maker] = (step for step in self.steps if step.name == self.writers[output])
         return tuple(name for name in self.above(output) if name not in maker.reads)
 
+    def nearer(self, output: str) -> dict[str, tuple[str, ...]]:
+        """Return, by container above an output, those of them that are made of it, if any is."""
+        above = self.above(output)
+        made_of = {name: self.above(name) for name in above if name in self.writers}
+        found = {name: tuple(c for c, of in made_of.items() if name in of) for name in above}
+        return {name: nearer for name, nearer in found.items() if nearer}
+
     def readers(self, container: str, output: str) -> tuple[str, ...]:
         """Return the steps that are decided on by a container, for an output at or below them."""
         writer = self.writers[output]
@@ -150,6 +158,8 @@ class Bounded(Struct, frozen=True, eq=False):
     bound: float
     scores: Mapping[str, Table]
     """By container above it, the predicted violation by wave and age."""
+    persistence: Persistence = {}
+    """Of what is seen from nearer; empty where each wave is looked at for itself."""
 
 
 class StagedLoop(Struct, frozen=True, eq=False):
@@ -197,12 +207,17 @@ class Thresholds:
     def __init__(self, outputs: Mapping[str, Bounded], thresholds: Mapping[str, float]) -> None:
         self._outputs = outputs
         self._thresholds = thresholds
+        self._looks = dict.fromkeys(outputs, Looks())
 
     def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
         """See ``StagePolicy``."""
-        scores = self._outputs[output].scores
-        threshold = self._thresholds[output]
-        return any(not scores[container][wave, age] <= threshold for container in containers)
+        bounded, threshold = self._outputs[output], self._thresholds[output]
+        scores = {name: float(bounded.scores[name][wave, age]) for name in containers}
+        if bounded.persistence:
+            looks = self._looks[output].looked(wave - age, wave, scores, bounded.persistence)
+            self._looks[output] = looks
+            scores = {name: looks.looks[name].score for name in containers}
+        return any(not score <= threshold for score in scores.values())
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""

@@ -125,7 +125,10 @@ def fit_on(
     few = fewest_waves(horizon) - waves
     if few > 0:
         return Fitted({}, _too_few(targets, waves, few))
-    trained = {target.output: train_on(pairs[target.output], target, fitter) for target in targets}
+    trained = {
+        each.output: train_on(pairs[each.output], each, fitter, graph.nearer(each.output))
+        for each in targets
+    }
     found = {output: _calibrated(graph, each) for output, each in trained.items()}
     loop, thresholds = _together(graph, trained, found)
     models = {
@@ -207,8 +210,7 @@ def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
 def _alone(graph: Graph, trained: TrainedOutput, threshold: float) -> ClosedLoop:
     """Return what becomes of an output whose dataflow has no other bound."""
     output = trained.target.output
-    loop = staged_loop(graph, {output: trained.risked}, {output: threshold}, 0, trained.waves)
-    return _of_output(graph, loop, output)
+    return _of_output(graph, _loop(graph, {output: trained}, {output: threshold}), output)
 
 
 def _of_output(graph: Graph, loop: StagedLoop, output: str) -> ClosedLoop:
@@ -250,8 +252,9 @@ def _loop(
     graph: Graph, trained: Mapping[str, TrainedOutput], thresholds: Mapping[str, float]
 ) -> StagedLoop:
     last = next(iter(trained.values())).waves
-    risked = {output: each.risked for output, each in trained.items()}
-    return staged_loop(graph, risked, thresholds, 0, last)
+    decided = {output: each.decided(thresholds[output]) for output, each in trained.items()}
+    limits = {o: 0.0 if threshold > -math.inf else threshold for o, threshold in thresholds.items()}
+    return staged_loop(graph, decided, limits, 0, last)
 
 
 def _failed(

@@ -7,7 +7,8 @@ of fold: each block of waves is predicted by a forest that has seen no wave near
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from headgate.learning.calibration import Waves, blocks, outside
 from headgate.learning.features import FEATURES, FEATURES_OF_BEFORE, Rows
 from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
+from headgate.learning.fitting.persistence import persistence_of
 from headgate.learning.fitting.quality import (
     Examples,
     Quality,
@@ -141,6 +143,12 @@ class TrainedOutput(Struct, frozen=True, eq=False):
         """Return whether skips would be out of bounds, shape (n,)."""
         return ~(self.bounded.errors[examples.waves, examples.ages] <= self.bounded.bound)
 
+    def decided(self, threshold: float) -> Bounded:
+        """Return it with scores that pass at 0 where a risk as threshold lets a skip pass."""
+        scores = self.bounded.scores
+        passing = {name: scores[name] - self.limit(name, threshold) for name in scores}
+        return replace(self.bounded, scores=passing)
+
     def limit(self, container: str, threshold: float) -> float:
         """Return the largest predicted ln(ε / bound) at which a risk lets a skip pass."""
         return limit_of(self.bounded.scores[container], self.risked.scores[container], threshold)
@@ -215,6 +223,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
             residuals=Residuals(
                 float(np.quantile(followed, FOLLOWED)), max(float(near.std()), _SMALLEST_SPREAD)
             ),
+            persistence=self.bounded.persistence.get(container, {}),
         )
 
 
@@ -252,11 +261,24 @@ def train(
     graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target, fitter: Fitter
 ) -> TrainedOutput:
     """Return an output's forests of measured waves; see ``output_pairs`` and ``train_on``."""
-    return train_on(output_pairs(graph, pairs, target), target, fitter)
+    nearer = graph.nearer(target.output)
+    return train_on(output_pairs(graph, pairs, target), target, fitter, nearer)
 
 
-def train_on(pairs: OutputPairs, target: Target, fitter: Fitter) -> TrainedOutput:
-    """Return an output's forests, one for each container above it, and their scores."""
+def train_on(
+    pairs: OutputPairs,
+    target: Target,
+    fitter: Fitter,
+    nearer: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> TrainedOutput:
+    """Return an output's forests, one for each container above it, and their scores.
+
+    Args:
+        pairs: of the output.
+        target: its bound.
+        fitter: makes a forest.
+        nearer: by container, those that are made of it, as ``Graph.nearer`` returns them.
+    """
     known = pairs.errors
     logs = log_ratio(known, target.bound)
     forests, scores, risks = {}, {}, {}
@@ -274,7 +296,7 @@ def train_on(pairs: OutputPairs, target: Target, fitter: Fitter) -> TrainedOutpu
         risks[container] = risk_of(found[where], violated).of(found)
     return TrainedOutput(
         target,
-        Bounded(known, target.bound, scores),
+        Bounded(known, target.bound, scores, persistence_of(logs, scores, nearer)),
         Bounded(known, target.bound, risks),
         forests,
         tables,

@@ -22,6 +22,7 @@ from headgate.learning.decider import Decider, DeciderState, Judged
 from headgate.learning.features import Row
 from headgate.learning.feedback import Choice
 from headgate.learning.impact import Changes
+from headgate.learning.looks import Looks
 from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.above import ContainersAbove
 from headgate.learning.triggers.consultation import Lost
@@ -306,7 +307,7 @@ class BoundedOutput:
             return _wanted(f"nothing in front of `{self.name}` is known to its model")
         rows = self.above.rows(known, inputs, wave, version, self.state.shown)
         scores = {c: math.nan if row is None else model.score(c, row) for c, row in rows.items()}
-        judged = decider.judge(wave.number, scores)
+        judged = decider.judge(wave.number, version, scores)
         container, choice = judged.container, judged.choice
         adjustment = model.containers[container].adjustment
         predicted = ratio_of(judged.score - adjustment)
@@ -336,13 +337,13 @@ class BoundedOutput:
         return Wish(choice is Choice.RUN, words, data)
 
     @property
-    def judgement(self) -> tuple[Judged | None, Row | None]:
-        """What was predicted last, and the features that it was predicted from."""
-        return self.state.decided.judged, self._row
+    def judgement(self) -> tuple[Judged | None, Looks, Row | None]:
+        """What was predicted last, what is known by it, and the features it was predicted from."""
+        return self.state.decided.judged, self.state.decided.looks, self._row
 
     @judgement.setter
-    def judgement(self, judgement: tuple[Judged | None, Row | None]) -> None:
-        self.state.decided.judged, self._row = judgement
+    def judgement(self, judgement: tuple[Judged | None, Looks, Row | None]) -> None:
+        self.state.decided.judged, self.state.decided.looks, self._row = judgement
 
     # -- what it hears
 

@@ -50,12 +50,18 @@ def prediction_report(
         "predicted": predicted if known else None,
         "predicted_from": judged.container,
         "predicted_in": judged.wave,
+        "carried": ratio_of(judged.carried),
         "choice": judged.choice.value,
         "features": list(influences),
     }
     features = ", ".join(_influence_words(one) for one in influences)
     if known:
         mostly = f", mostly for {features}" if features else ""
+        if judged.carried:
+            mostly += (
+                f", {ratio_of(judged.carried):.2g} times what this wave alone says, as it was seen "
+                "from nearer in a wave before"
+            )
         words = (
             f"in wave {judged.wave} a skip was predicted from `{judged.container}` to leave it at "
             f"{predicted:.2g} of its bound{mostly}; more than "
