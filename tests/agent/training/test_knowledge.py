@@ -334,6 +334,11 @@ def spoiled(how: str) -> io.BytesIO:
     elif how == "null":
         nothing = pa.array([None] * len(table), pa.float64())
         table = table.set_column(6, table.schema.field(6), nothing)
+    elif how == "hole":
+        at = table.schema.get_field_index("net_crossed_30")
+        holed = table.column(at).to_pylist()
+        holed[7] = None
+        table = table.set_column(at, table.schema.field(at), pa.array(holed, pa.float32()))
     elif how == "metric":
         at = table.schema.get_field_index("metric")
         table = table.set_column(at, table.schema.field(at), pa.array(["?"] * len(table)))
@@ -351,6 +356,7 @@ def spoiled(how: str) -> io.BytesIO:
         ("foreign", "a.parquet has features .* give a file"),
         ("newer", "a.parquet has features 'of the future'"),
         ("null", "a.parquet has rows without a value"),
+        ("hole", "a.parquet has rows without a value"),
         ("metric", r"a.parquet: metric '\?' or levels of output level, wave 102 are none"),
         ("reversed", "a.parquet: ages of output map, wave 109 are not 1 to 4"),
     ],

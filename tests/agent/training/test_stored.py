@@ -23,7 +23,7 @@ from headgate.agent.training.stored import (
     rows_of,
     stretch_of,
 )
-from headgate.agent.training.task import StoredTask, pack_pairs
+from headgate.agent.training.task import StoredTask, pack_pairs, unpack
 from headgate.agent.training.training import demands_of
 from headgate.engine import UserMetric
 from headgate.learning import (
@@ -37,6 +37,7 @@ from headgate.learning import (
     Target,
     decode_model,
     encode_forest,
+    encode_model,
     levels_of,
     log_ratio,
     measured_pairs,
@@ -262,6 +263,33 @@ def test_pairs_of_the_version_before_make_a_model_and_fit_it_anew(pairs: list[Wa
     for container, known in anew.containers.items():
         assert known.forest.features == FEATURES_OF_BEFORE
         assert np.isfinite(known.score(tables[container][30, 1]))
+
+
+def test_pairs_are_known_whatever_the_model_learned_of_a_user_s_metric(
+    pairs: list[WavePairs],
+) -> None:
+    """Pairs are kept without what it says."""
+    answer = answer_of(stored(pairs))
+    assert isinstance(answer, Answer)
+    model = decode_model(answer.trained.models["map"])
+    containers = {
+        name: replace(
+            each,
+            forest=replace(each.forest, features=(*each.forest.features, "metrics:Moved")),
+            lowest=np.append(each.lowest, np.float32(0.0)),
+            highest=np.append(each.highest, np.float32(1.0)),
+        )
+        for name, each in model.containers.items()
+    }
+    own = encode_model(replace(model, containers=containers))
+    keys = [one.key for one in pairs]
+    assert keys_of_models(keys, {"map": own}) == tuple(keys)
+
+
+def test_pairs_with_features_that_nobody_knows_are_refused(pairs: list[WavePairs]) -> None:
+    packed = pack_pairs(replace(pairs[0], features=pairs[0].features[:, :-1]))
+    with pytest.raises(ValueError, match="wave 2 of output map has 41 features"):
+        unpack(packed)
 
 
 def test_pairs_of_two_versions_are_no_set(pairs: list[WavePairs]) -> None:

@@ -22,9 +22,9 @@ from headgate.learning import (
 )
 from headgate.learning.calibration import calibration_of, upper_rate
 from headgate.learning.fitting.models import _alone, _calibrated, _Found, _together, words_of
-from headgate.learning.fitting.training import TrainedOutput
+from headgate.learning.fitting.training import TrainedOutput, train
 from headgate.learning.pairs import Table
-from headgate.learning.simulation import Bounded, ClosedLoop, Graph, Step
+from headgate.learning.simulation import Bounded, ClosedLoop, Graph, Step, staged_loop
 
 WAVES = 240
 
@@ -85,6 +85,46 @@ def test_outputs_that_hold_alone_hold_together(fitted: Fitted) -> None:
         model = fitted.models[output.output]
         assert output.words == model.calibration
         assert model.upper <= 0.05
+
+
+def test_what_was_seen_from_nearer_counts_in_closed_loops_and_in_models_alike(
+    fitted: Fitted, pairs: dict[str, MeasuredPairs]
+) -> None:
+    trained = {each.output: train(GRAPH, pairs, each, few_trees) for each in (AREAS, INDEX, MAP)}
+    kept = {output: each.bounded.persistence for output, each in trained.items()}
+    assert {o: {c: set(n) for c, n in each.items()} for o, each in kept.items()} == {
+        "areas": {},
+        "index": {"sensors": {"areas"}},
+        "map": {"sensors": {"areas"}},
+    }
+    assert 0.0 < kept["index"]["sensors"]["areas"] < 1.0
+    assert {output: model.persistence for output, model in fitted.models.items()} == kept
+
+    narrow = msgspec.structs.replace(INDEX, bound=0.015, confidence=0.8)
+    report = fit(GRAPH, pairs, [narrow], few_trees).report
+    [index] = report.outputs
+    assert index.threshold is not None
+    decided = train(GRAPH, pairs, narrow, few_trees).decided(index.threshold)
+    forgetful = msgspec.structs.replace(decided, persistence={})
+    remembered, forgotten = (
+        staged_loop(GRAPH, {"index": each}, {"index": 0.0}, 0, WAVES)
+        for each in (decided, forgetful)
+    )
+    assert remembered.saved == report.saved
+    assert remembered.ran["average"].sum() < forgotten.ran["average"].sum()
+
+
+def test_an_output_without_a_threshold_is_made_however_harmless_it_looked_from_nearer() -> None:
+    chain = Graph([Step("b", ("s",), ("b",)), Step("c", ("b",), ("c",))])
+    shape = 20, 5
+    none = np.zeros(shape)
+    trained = by_hand(Target("c", ErrorMetric.RELATIVE, 0.5), none, s=none + 0.5, b=none)
+    kept = msgspec.structs.replace(trained.bounded, persistence={"s": {"b": 1.0}})
+    trained = msgspec.structs.replace(trained, bounded=kept)
+    found = {"c": _Found(Calibration(0.1, 20, 0, 20.0, 0.0, 0.5), (0.1,), -math.inf)}
+    loop, thresholds = _together(chain, {"c": trained}, found)
+    assert thresholds == {"c": -math.inf}
+    assert loop.ran["c"].all()
 
 
 def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 from recorded import GRAPH, HORIZON, MAP, few_trees, histories, recorded
 
 from headgate.learning import (
+    FEATURES_OF_BEFORE,
     ContainerHistory,
     LabelledRows,
     Model,
     ServiceWaves,
     errors,
+    extra_trees,
     features,
     fit,
     log_ratio,
@@ -96,6 +98,27 @@ def test_pairs_over_a_wave_of_which_nobody_counted_the_updates_are_left_out(mode
     assert 0 < over.sum() < len(over)
     for container, rows in found.items():
         assert rows.rows.tobytes() == whole[container].rows[~over].tobytes()
+
+
+def test_a_model_of_fewer_features_is_taught_those(model: Model) -> None:
+    known = service(made())
+    k = len(FEATURES_OF_BEFORE)
+    whole = service_labels(model, known)
+    containers = {
+        name: replace(
+            each,
+            forest=extra_trees(whole[name].rows[:, :k], whole[name].logs, "map"),
+            lowest=each.lowest[:k],
+            highest=each.highest[:k],
+        )
+        for name, each in model.containers.items()
+    }
+    old = replace(model, containers=containers)
+    found = service_labels(old, known)
+    for container, rows in found.items():
+        assert rows.rows.tobytes() == whole[container].rows[:, :k].tobytes()
+    anew = refit(old, found, found)
+    assert {each.forest.features for each in anew.containers.values()} == {FEATURES_OF_BEFORE}
 
 
 def test_so_many_are_drawn_and_the_same_for_all_containers(model: Model) -> None:

@@ -253,8 +253,7 @@ def _loop(
 ) -> StagedLoop:
     last = next(iter(trained.values())).waves
     decided = {output: each.decided(thresholds[output]) for output, each in trained.items()}
-    limits = {o: 0.0 if threshold > -math.inf else threshold for o, threshold in thresholds.items()}
-    return staged_loop(graph, decided, limits, 0, last)
+    return staged_loop(graph, decided, dict.fromkeys(decided, 0.0), 0, last)
 
 
 def _failed(

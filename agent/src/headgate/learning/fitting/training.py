@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.learning.calibration import Waves, blocks, outside
-from headgate.learning.features import FEATURES, FEATURES_OF_BEFORE, Rows
+from headgate.learning.features import FEATURES, Rows
 from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.persistence import persistence_of
 from headgate.learning.fitting.quality import (
@@ -77,8 +77,7 @@ def extra_trees(rows: Rows, logs: Values, output: str, weights: Values | None = 
     fitted = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.4, random_state=0)
     fitted.fit(rows, logs, weights)
     trees = [tree.tree_ for tree in fitted.estimators_]
-    k = rows.shape[1]
-    names = FEATURES_OF_BEFORE if k == len(FEATURES_OF_BEFORE) else (*FEATURES, _OWN)[:k]
+    names = (*FEATURES, _OWN)[: rows.shape[1]]
     return forest_of(trees, names, (output,), Predicted.LOG_ERROR)
 
 
