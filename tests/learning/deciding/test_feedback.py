@@ -126,7 +126,7 @@ def test_an_audit_tightens_by_a_violation_and_by_nothing_else() -> None:
     bad = ran(Feedback(), Label(-1.0, 1.4), choice=Choice.AUDIT)
     decided = ran(Feedback(), Label(-1.0, 1.4))
     assert (good.tightening, decided.tightening) == (0.0, 0.0)
-    assert bad.tightening == pytest.approx(0.35 * TRAINED.spread)
+    assert bad.tightening == pytest.approx(0.25 * TRAINED.spread)
     assert bad.threshold(0.0) == pytest.approx(-bad.shift - bad.tightening)
 
 

@@ -137,6 +137,20 @@ def test_a_model_that_is_fitted_anew_after_a_change_begins_with_caution(
     assert state(world).decided.feedback == Feedback(), "a calibration is of the world of now"
 
 
+@pytest.mark.parametrize("changes", [0, 1])
+def test_a_model_that_is_fitted_anew_keeps_what_audits_have_tightened(
+    world: Lived, models: dict[str, bytes], others: dict[str, bytes], changes: int
+) -> None:
+    """It is no calibration, and nothing else may loosen a threshold."""
+    asked(world, EVERY)
+    decided = state(world).decided
+    decided.feedback = replace(decided.feedback, changes=changes, tightening=40.0)
+    refitted(world, "map", others["map"], models["map"])
+    assert state(world).decided.feedback == Feedback(tightening=40.0, changes=changes)
+    world.use({"map": models["map"]})
+    assert state(world).decided.feedback == Feedback()
+
+
 def test_the_schedule_outlives_a_restart(
     world: Lived, models: dict[str, bytes], others: dict[str, bytes]
 ) -> None:

@@ -26,7 +26,7 @@ RELEARNING_WAVES: Final = 48
 
 # Steps are in standard deviations of training's residuals; fitted on dataflows drawn at random.
 _STEP = 0.15
-_TIGHTENING = 0.35
+_TIGHTENING = 0.25
 """By one violation that an audit has found."""
 _CAUTION = 0.3
 """Tightening at least, after a change."""
@@ -199,12 +199,13 @@ class Feedback(Struct, frozen=True):
     def fitted_anew(self, spread: float) -> Feedback:
         """Return the feedback that a model begins with which is fitted anew, and not calibrated.
 
+        What audits have tightened stays: only a calibration loosens a threshold.
+
         Args:
             spread: standard deviation of training's residuals.
         """
-        return Feedback(
-            tightening=_CAUTION_ANEW * spread if self.changes else 0.0, changes=self.changes
-        )
+        caution = _CAUTION_ANEW * spread if self.changes else 0.0
+        return Feedback(tightening=max(self.tightening, caution), changes=self.changes)
 
     def change(self) -> Change | None:
         """Return what shows that the world has changed, if anything does."""
