@@ -123,6 +123,22 @@ def test_an_explanation_changes_nothing_that_is_explained(world: Lived) -> None:
     assert [world.policy(step).save() for step in STEPS] == before
 
 
+def test_an_explanation_while_a_step_runs_changes_nothing_either() -> None:
+    """The next one is looked at then from what is not of this wave yet, or not all of it."""
+    truth = AllWaves(0, WAVES)
+    _, models = fitted(truth, 0.0, Residuals(0.02, 0.3))
+    lived = Lived(truth, settings(), check=unchecked)
+    lived.use(models)
+
+    def explain() -> None:
+        before = [lived.policy(step).save() for step in STEPS]
+        lived.tester.engine.explain(lived.tester.now)
+        assert [lived.policy(step).save() for step in STEPS] == before
+
+    for _ in range(30):
+        lived.pass_wave(between=explain)
+
+
 def test_before_a_model_decides_the_waves_that_are_missing_are_shown(agent: Agent) -> None:
     lived = Lived(AllWaves(1, 20), settings(waves=10), check=unchecked)
     for _ in range(4):
