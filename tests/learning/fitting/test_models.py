@@ -128,8 +128,7 @@ def test_an_output_without_a_threshold_is_made_however_harmless_it_looked_from_n
 
 
 def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:
-    bounded = Bounded(errors, target.bound, scores)
-    return TrainedOutput(target, bounded, bounded, {}, {})
+    return TrainedOutput(target, Bounded(errors, target.bound, scores), scores, {}, {})
 
 
 def test_what_does_not_hold_beside_another_output_is_tightened() -> None:
@@ -323,8 +322,7 @@ def test_no_skip_passes_that_is_more_likely_wrong_than_right() -> None:
     errors = np.full((WAVES, HORIZON + 1), 0.5)
     errors[::2] = 2.0
     risks = np.where(errors > 1.0, 0.9, 0.4)
-    risked = Bounded(errors, 1.0, {"input": risks})
     target = Target("output", ErrorMetric.RELATIVE, 1.0, confidence=0.2)
     graph = Graph([Step("step", ("input",), ("output",))])
-    trained = TrainedOutput(target, risked, risked, {}, {})
+    trained = by_hand(target, errors, input=risks)
     assert 0.4 <= _calibrated(graph, trained).threshold <= 0.5

@@ -193,7 +193,7 @@ def _too_few(targets: Sequence[Target], waves: int, missing: int) -> FitReport:
 
 
 def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
-    risks = candidates(np.stack(list(trained.risked.scores.values())))
+    risks = candidates(np.stack(list(trained.risks.values())))
     tried = tuple(risk for risk in risks if risk <= MOST_RISK)
     found = calibrate(partial(_alone, graph, trained), tried, trained.target.confidence)
     if found.threshold is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -121,8 +120,8 @@ class TrainedOutput(Struct, frozen=True, eq=False):
     target: Target
     bounded: Bounded
     """With predicted ln(ε / bound) as scores."""
-    risked: Bounded
-    """With the risk of what is predicted instead, by which containers can be compared."""
+    risks: Mapping[str, Table]
+    """By container, the risk of what is predicted, by which containers can be compared."""
     forests: Mapping[str, Forest]
     """By container above it, of all waves."""
     tables: Mapping[str, FeatureTable]
@@ -150,13 +149,13 @@ class TrainedOutput(Struct, frozen=True, eq=False):
 
     def limit(self, container: str, threshold: float) -> float:
         """Return the largest predicted ln(ε / bound) at which a risk lets a skip pass."""
-        return limit_of(self.bounded.scores[container], self.risked.scores[container], threshold)
+        return limit_of(self.bounded.scores[container], self.risks[container], threshold)
 
     def blocked(self, container: str, threshold: float) -> Quality:
         """Return the quality of a risk as threshold at simulated runs, out of fold."""
         examples = simulated_runs(self.bounded.errors, self.bounded.bound)
-        scores = self.risked.scores[container][examples.waves, examples.ages]
-        return quality(self.violated(examples), scores, threshold)
+        risks = self.risks[container][examples.waves, examples.ages]
+        return quality(self.violated(examples), risks, threshold)
 
     def tenfold(self, container: str, threshold: float, fitter: Fitter) -> Quality:
         """Return the quality of a risk as threshold in the paper's cross-validation.
@@ -186,7 +185,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
         if not violated.any():
             return math.inf
         found = []
-        for risks in self.risked.scores.values():
+        for risks in self.risks.values():
             ordered = np.sort(risks[examples.waves, examples.ages][violated])
             missed = math.floor((1.0 - wanted) * len(ordered) + _ROUNDING)
             found.append(ordered[missed] if missed < len(ordered) else math.inf)
@@ -268,7 +267,7 @@ def train_on(
     pairs: OutputPairs,
     target: Target,
     fitter: Fitter,
-    nearer: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    nearer: Mapping[str, Sequence[str]],
 ) -> TrainedOutput:
     """Return an output's forests, one for each container above it, and their scores.
 
@@ -296,7 +295,7 @@ def train_on(
     return TrainedOutput(
         target,
         Bounded(known, target.bound, scores, persistence_of(logs, scores, nearer)),
-        Bounded(known, target.bound, risks),
+        risks,
         forests,
         tables,
     )
