@@ -69,7 +69,7 @@ def test_it_says_which_share_of_elements_crossed_each_level_and_lies_above_it() 
 
 
 def test_it_says_how_many_more_are_above_each_level_than_were_of_as_many_as_there_are() -> None:
-    """Above 1 there are three of four, above 2 two as before, above 4 two more, above 5 one."""
+    """Above 1 are three of four, above 2 one more than two, above 3 two more, above 5 the first."""
     found = row([1.0, 5.0, 5.0, 6.0], [3.0, 5.0, 1.5, 1.5], levels=np.arange(1.0, LEVELS + 1))
     net = [found[f"net_crossed_{decile}0"] for decile in range(1, 10)]
     assert net == pytest.approx([-1 / 4, 1 / 3, 2 / 3, 2 / 3, 1.0, 0.0, 0.0, 0.0, 0.0])
