@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from headgate.agent.roles import Role
-from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
+from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC, canonical_table, table_problem
 from headgate.flows import LAUNCHER_KINDS
 from headgate.settings import (
     Places,
@@ -54,6 +55,10 @@ class HBase(Struct, frozen=True, forbid_unknown_fields=True):
     """``host:port`` of an observer's Thrift2 listener, so that what steps write is seen."""
     state_table: Text = "headgate"
     """Holds dataflows, their state and their runs; created at the first start."""
+
+    def __post_init__(self) -> None:
+        """Bring the table's name to its one spelling."""
+        force_setattr(self, "state_table", canonical_table(self.state_table))
 
 
 class KafkaOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -236,7 +241,7 @@ class CertificateGrant(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def patterns(self) -> tuple[tuple[str, str], ...]:
         """What is said of the certificate, each with its kind."""
-        named = (("commonName", self.common_name), ("DNS", self.dns), ("URI", self.uri))
+        named = (("commonName", self.common_name), ("DNS", self.dns.lower()), ("URI", self.uri))
         return tuple((kind, value) for kind, value in named if value)
 
 
@@ -347,6 +352,8 @@ def parse_configuration(
 
 def _check(configuration: AgentConfiguration, places: Places) -> None:
     places.check_address(("hbase", "thrift2"), configuration.hbase.thrift2)
+    if problem := table_problem(configuration.hbase.state_table):
+        raise places.problem(("hbase", "state_table"), problem)
     places.check_address(("api",), configuration.api)
     if configuration.advertise:
         places.check_address(("advertise",), configuration.advertise.removeprefix("https://"))

@@ -30,6 +30,7 @@ from headgate.agent.supervision import ThreadKind
 from headgate.settings import (
     ConfigurationError,
     Credentials,
+    canonical_host,
     client_side,
     parse_address,
     upstream_side,
@@ -160,12 +161,12 @@ class Guarding:
 
 
 def own_names(configuration: AgentConfiguration, advertised: str) -> frozenset[str]:
-    """Return the hosts by which an API is called, in lower case, besides those of loopback."""
+    """Return the canonical hosts by which an API is called, besides those of loopback."""
     listening, _ = parse_address(configuration.api)
     reached, _ = parse_address(advertised.removeprefix("https://"))
     # A browser reaches its own machine by the address that means everywhere.
     names = {listening, reached, *configuration.access.hosts} - _EVERYWHERE
-    return frozenset(name.lower() for name in names)
+    return frozenset(canonical_host(name.removesuffix(".")) for name in names)
 
 
 def _with_scheme(configuration: AgentConfiguration, address: str) -> str:

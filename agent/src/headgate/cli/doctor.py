@@ -18,6 +18,7 @@ from headgate.cli.observer_tail import (
     default_config,
     kafka_place,
 )
+from headgate.events import canonical_table
 from headgate.observer import (
     ConfigurationError,
     Diagnosis,
@@ -131,4 +132,4 @@ def _cell(write: str | None) -> tuple[str, str] | None:
     table, colon, family = write.rpartition(":")
     if not (colon and table and family):
         raise typer.BadParameter(f"--write {write}: write it as table:family")
-    return table, family
+    return canonical_table(table), family

@@ -39,6 +39,7 @@ from headgate.client.structs import (
     values_of,
 )
 from headgate.events import Origin
+from headgate.settings import write_address
 
 TIMEOUT: Final = 60.0
 """Seconds to wait for a reply: as long as HBase's Thrift servers keep an idle client by default."""
@@ -72,7 +73,7 @@ class Thrift2Connection:
     """
 
     def __init__(self, host: str, port: int, timeout: float = TIMEOUT) -> None:
-        self.address = f"{host}:{port}"
+        self.address = write_address(host, port)
         self._socket = TSocket(host, port, socket_timeout=timeout * 1000)
         self._transport = TCyBufferedTransport(self._socket, _BUFFER)
         protocol = TCyBinaryProtocol(self._transport, decode_response=False)

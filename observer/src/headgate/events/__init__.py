@@ -41,6 +41,12 @@ from headgate.events.origins import (
     encode_origin_text,
     origin_text,
 )
+from headgate.events.tables import (
+    DEFAULT_NAMESPACE,
+    canonical_table,
+    fits_table,
+    table_problem,
+)
 from headgate.events.topics import (
     CONTROL_TOPIC,
     DECISIONS_TOPIC,
@@ -66,6 +72,7 @@ from headgate.events.updates import (
 __all__ = [
     "CONTROL_TOPIC",
     "DECISIONS_TOPIC",
+    "DEFAULT_NAMESPACE",
     "FLOWS_TOPIC",
     "GONE",
     "MACHINES_TOPIC",
@@ -100,6 +107,7 @@ __all__ = [
     "Watch",
     "WatchList",
     "agent_origin",
+    "canonical_table",
     "control_key",
     "decode_control",
     "decode_machine",
@@ -112,11 +120,13 @@ __all__ = [
     "encode_origin",
     "encode_origin_text",
     "encode_update",
+    "fits_table",
     "known_from",
     "lost_after",
     "origin_text",
     "partition_of",
     "row_prefix_end",
     "table_of",
+    "table_problem",
     "updates_topic",
 ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NewType
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from headgate.events.notify import Notify
+from headgate.events.tables import canonical_table
 from headgate.events.updates import UpdateKind
 
 ContainerId = NewType("ContainerId", str)
@@ -30,6 +32,10 @@ class Item(Struct, frozen=True):
     qualifier: bytes | None = None
     start: bytes = b""
     stop: bytes | None = None
+
+    def __post_init__(self) -> None:
+        """Bring the table's name to its one spelling."""
+        force_setattr(self, "table", canonical_table(self.table))
 
     @property
     def column(self) -> bytes | None:
@@ -85,3 +91,7 @@ class Watch(Struct, frozen=True):
     table: str
     values: bool = True
     notify: Notify | None = None
+
+    def __post_init__(self) -> None:
+        """Bring the table's name to its one spelling."""
+        force_setattr(self, "table", canonical_table(self.table))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from headgate.events import DEFAULT_NAMESPACE
 from headgate.hbase.methods import TableIn
 from headgate.wire import LIST, STRING, STRUCT, Cursor, LimitExceeded, MalformedMessage, Message
 
-_DEFAULT_NAMESPACE = b"default"
+_DEFAULT: Final = DEFAULT_NAMESPACE.encode()
+_DEFAULT_NAMESPACE: Final = _DEFAULT.removesuffix(b":")
 LONGEST_TABLE: Final = 1024
 """Bytes of a table's name. HBase keeps a table in directories of its namespace and its name, which
 file systems limit to 255 bytes each: it refuses longer names, and nobody here keeps them."""
@@ -31,8 +33,7 @@ def table_name(name: bytes) -> str:
     """
     if len(name) > LONGEST_TABLE:
         raise LimitExceeded(f"a table's name of {len(name)} bytes; {LONGEST_TABLE} at most")
-    if name.startswith(b"default:"):
-        name = name[8:]
+    name = name.removeprefix(_DEFAULT)
     return name.decode("utf-8", "backslashreplace")
 
 

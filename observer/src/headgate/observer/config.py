@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
 
-from headgate.events import CONTROL_TOPIC
+from headgate.events import CONTROL_TOPIC, canonical_table, table_problem
 from headgate.settings import (
     ConfigurationError,
     LogFormat,
@@ -20,6 +20,8 @@ from headgate.settings import (
     ServerTls,
     UpstreamTls,
     agent_tables,
+    canonical_address,
+    canonical_network,
     is_loopback,
     load,
     parse,
@@ -189,6 +191,10 @@ class AccessSettings(Struct, frozen=True, forbid_unknown_fields=True):
     agents_key_file: str = ""
     """The agents' ``key_file``: who has signed a change with it is an agent."""
 
+    def __post_init__(self) -> None:
+        """Bring the names of state tables to their one spelling."""
+        force_setattr(self, "state_tables", tuple(map(canonical_table, self.state_tables)))
+
     @property
     def agent_tables(self) -> tuple[str, ...]:
         """The state tables and the knowledge tables beside them."""
@@ -218,9 +224,9 @@ class Listener(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def upstreams(self) -> tuple[str, ...]:
-        """The servers' addresses, in the order in which they were written."""
+        """The servers' addresses in their one spelling, in the order in which they were written."""
         written = self.upstream.split(",") if isinstance(self.upstream, str) else self.upstream
-        return tuple(address.strip() for address in written)
+        return tuple(canonical_address(address.strip()) for address in written)
 
 
 class KafkaSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -395,7 +401,7 @@ def _check_admin(config: ObserverConfig, places: Places) -> None:
 def _check_security(name: str, listener: Listener, places: Places) -> None:
     for number, network in enumerate(listener.networks):
         try:
-            ip_network(network)
+            canonical_network(network)
         except ValueError as error:
             here = (name, "networks", str(number))
             raise places.problem(here, f"{error}; write it as 10.0.0.0/8") from error
@@ -419,6 +425,9 @@ def _check_security(name: str, listener: Listener, places: Places) -> None:
 
 
 def _check_access(access: AccessSettings, places: Places) -> None:
+    for number, table in enumerate(access.state_tables):
+        if problem := table_problem(table):
+            raise places.problem(("access", "state_tables", str(number)), problem)
     for number, certificate in enumerate(access.certificates):
         here = ("access", "certificates", str(number))
         named = (certificate.common_name, certificate.dns, certificate.uri)

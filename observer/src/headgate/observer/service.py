@@ -50,7 +50,7 @@ from headgate.observer.tuning import Turns, is_compiled, tune_process
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import UpstreamMetrics, UpstreamView
-from headgate.settings import parse_address, set_log_level
+from headgate.settings import parse_address, set_log_level, write_address
 
 _log = structlog.get_logger("headgate.observer")
 
@@ -310,7 +310,7 @@ class Observer:
             raise StartError(
                 f"admin address {self._config.admin}: {error.strerror or error}; choose another"
             ) from error
-        self.addresses.admin = f"{host}:{port}"
+        self.addresses.admin = write_address(host, port)
 
     def _tune_process(self) -> None:
         tune_process(self._config)

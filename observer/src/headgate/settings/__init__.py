@@ -5,7 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headgate.settings.addresses import is_loopback, parse_address, write_address
+from headgate.settings.addresses import (
+    canonical_address,
+    canonical_host,
+    canonical_ip,
+    canonical_network,
+    is_loopback,
+    parse_address,
+    write_address,
+)
 from headgate.settings.agent_tables import agent_tables, knowledge_table
 from headgate.settings.keys import (
     KeyRing,
@@ -51,6 +59,10 @@ __all__ = [
     "UpstreamTls",
     "agent_tables",
     "agent_write",
+    "canonical_address",
+    "canonical_host",
+    "canonical_ip",
+    "canonical_network",
     "client_side",
     "configure_log",
     "dotted",

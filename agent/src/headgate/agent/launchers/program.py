@@ -15,6 +15,7 @@ import psutil
 from headgate.agent.configuration import environment_of_steps
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.events import encode_origin_text
+from headgate.settings import write_address
 
 JOB_VARIABLE: Final = "HEADGATE_JOB"
 """The job's directory, in the environment of everything that belongs to it."""
@@ -104,7 +105,7 @@ def environment(files: JobFiles, job: Job) -> dict[str, str]:
         "HEADGATE_ACTION": request.action,
         "HEADGATE_RUN_ID": request.run,
         "HEADGATE_ATTEMPT": str(request.attempt),
-        "HEADGATE_THRIFT2": f"{request.hbase.host}:{request.hbase.port}",
+        "HEADGATE_THRIFT2": write_address(request.hbase.host, request.hbase.port),
         "HEADGATE_ORIGIN": encode_origin_text(request.origin),
         "HEADGATE_CLIENT_ORIGIN_DATAFLOW": request.dataflow,
         "HEADGATE_CLIENT_ORIGIN_ACTION": request.action,

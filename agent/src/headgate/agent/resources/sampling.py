@@ -113,7 +113,9 @@ class Sampling:
             consumer.close()
 
     def _concerns(self, machine: str) -> bool:
-        return any(fnmatchcase(machine, pattern) for pattern in self._resources.machines)
+        # Names of hosts have no case.
+        name = machine.lower()
+        return any(fnmatchcase(name, pattern.lower()) for pattern in self._resources.machines)
 
     def _ask_spark(self) -> None:
         drivers = [SparkExecutors(address) for address in self._resources.spark]

@@ -17,7 +17,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from headgate.events import Cut, RequestPart, UpdateBatch, UpdateKind, updates_topic
+from headgate.events import (
+    Cut,
+    RequestPart,
+    UpdateBatch,
+    UpdateKind,
+    canonical_table,
+    updates_topic,
+)
 from headgate.spark.kafka.ranges import OffsetRange, RecordsUnavailable
 from headgate.spark.kafka.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.source.datasource import OptionError
@@ -90,7 +97,7 @@ class UpdatesSource(DataSource):  # type: ignore[misc]
                 message = f"data source headgate_updates needs option {name!r}"
                 raise OptionError(message)
         since = _cut(self.options, "since") if "since" in self.options else Cut()
-        topic = updates_topic(self.options["table"])
+        topic = updates_topic(canonical_table(self.options["table"]))
         until = _cut(self.options, "cut")
         if is_broken(topic, since, until):
             message = (

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+
+from headgate.events import canonical_table, fits_table
 
 _REMEMBERED = 4096  # names: they are clients', who may invent any number
-_DEFAULT = "default:"  # the namespace that names of tables leave out
 _SYSTEM = "hbase:"  # HBase's own tables
 
 
 class TablePatterns:
     """Patterns of tables that are watched by name, from the first write of each on.
 
-    Patterns are those of a shell, as in access rules: ``*`` and ``?`` stand for any character, the
-    ``:`` behind a namespace too. Tables of HBase's own and ``state_tables`` are never meant.
+    Patterns are those of a shell, as in access rules (see ``fits_table``): ``*`` and ``?`` stand
+    for any character, the ``:`` behind a namespace too. Tables of HBase's own and ``state_tables``
+    are never meant.
     """
 
     def __init__(self, patterns: Iterable[str] = (), state_tables: Iterable[str] = ()) -> None:
         """Watch tables that fit one of ``patterns``."""
-        self._patterns = tuple(pattern.removeprefix(_DEFAULT) for pattern in patterns)
-        self._never = frozenset(name.removeprefix(_DEFAULT) for name in state_tables)
+        self._patterns = tuple(patterns)
+        self._never = frozenset(map(canonical_table, state_tables))
         self._known: dict[str, bool] = {}
 
     def match(self, table: str) -> bool:
@@ -37,4 +38,4 @@ class TablePatterns:
     def _fits(self, table: str) -> bool:
         if table in self._never or table.startswith(_SYSTEM):
             return False
-        return any(fnmatchcase(table, pattern) for pattern in self._patterns)
+        return any(fits_table(pattern, table) for pattern in self._patterns)

@@ -24,6 +24,7 @@ from headgate.events import (
     MalformedEvent,
     ObserverLease,
     UpdateMessage,
+    canonical_table,
     decode_control,
     decode_update,
     table_of,
@@ -107,7 +108,7 @@ class Follower:
         self._bootstrap = bootstrap
         self._control_topic = control_topic
         self._patterns = TablePatterns(t for t in tables if not _WILD.isdisjoint(t))
-        self._named = {table for table in tables if _WILD.isdisjoint(table)}
+        self._named = {canonical_table(table) for table in tables if _WILD.isdisjoint(table)}
         self._by_pattern = len(self._named) < len(tables)
         self._dataflow = dataflow
         self._begin = begin

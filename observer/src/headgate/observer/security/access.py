@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
 import structlog
 
-from headgate.events import Origin
+from headgate.events import Origin, fits_table
 from headgate.hbase import Effect, Method, Pattern, Request, TableIn, Write
 from headgate.observer.config import (
     UNKNOWN_WRITER,
@@ -24,7 +23,7 @@ from headgate.observer.monitoring.excerpts import LABEL, excerpt
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.permits import Permit, Refusal
 from headgate.observer.security.state_tables import StateTables
-from headgate.settings import LogRate
+from headgate.settings import LogRate, canonical_ip, canonical_network
 
 _log = structlog.get_logger("headgate.observer.security.access")
 
@@ -58,7 +57,7 @@ class ListenerGuard:
         self._name = name
         self._metrics = metrics
         self._rate = LogRate(clock)
-        self._networks = tuple(ip_network(network) for network in listener.networks)
+        self._networks = tuple(map(canonical_network, listener.networks))
         self._asks_who = access is not None or listener.origin is not None
         self._access = access or AccessSettings()
         self._levels: dict[tuple[str, str], int] = {}
@@ -77,8 +76,7 @@ class ListenerGuard:
         if not self._networks:
             return True
         # An IPv4 client of a socket for both comes as ::ffff:10.0.0.1, and v6 may name a scope.
-        address = ip_address(host.partition("%")[0])
-        address = getattr(address, "ipv4_mapped", None) or address
+        address = canonical_ip(host.partition("%")[0])
         if any(address in network for network in self._networks):
             return True
         self._metrics.count_refusal("network")
@@ -208,7 +206,7 @@ class ListenerGuard:
     def _rule(self, name: str, table: str) -> int | None:
         for number, rule in enumerate(self._access.rules):
             if fnmatchcase(name, rule.origin) and any(
-                fnmatchcase(table, pattern) for pattern in rule.tables
+                fits_table(pattern, table) for pattern in rule.tables
             ):
                 return number
         return None
@@ -283,8 +281,9 @@ def _is_of(certificate: Mapping[str, Any], entry: ClientCertificate) -> bool:
             if kind == "commonName"
         ]
         return any(fnmatchcase(name, entry.common_name) for name in names)
-    wanted, pattern = ("URI", entry.uri) if entry.uri else ("DNS", entry.dns)
-    return any(
-        kind == wanted and fnmatchcase(name, pattern)
-        for kind, name in certificate.get("subjectAltName", ())
-    )
+    names = certificate.get("subjectAltName", ())
+    if entry.uri:
+        return any(kind == "URI" and fnmatchcase(name, entry.uri) for kind, name in names)
+    # Names of hosts have no case.
+    pattern = entry.dns.lower()
+    return any(kind == "DNS" and fnmatchcase(name.lower(), pattern) for kind, name in names)

@@ -17,7 +17,7 @@ import structlog
 
 from headgate.hbase import Dialect, io_error_reply
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.settings import Credentials, LogRate
+from headgate.settings import Credentials, LogRate, write_address
 from headgate.wire import Limits, MessageReader, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.security.tls")
@@ -184,7 +184,7 @@ class TlsServer:
             if len(self._early) >= _MAX_EARLY:
                 # Whoever means it sends something at once.
                 self._cut_off(next(iter(self._early)), "it sent nothing, and others need its place")
-            name = f"{peer[0]}:{peer[1]}"
+            name = write_address(*peer[:2])
             task = self._loop.create_task(self._welcome(connection, name))
             self._early[task] = name
             task.add_done_callback(self._welcomed)

@@ -26,7 +26,7 @@ from headgate.observer.upstreams.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import UpstreamPool, UpstreamView
 from headgate.observer.upstreams.probing import HealthChecker
-from headgate.settings import parse_address
+from headgate.settings import parse_address, write_address
 from headgate.wire import Limits
 
 _log = structlog.get_logger("headgate.observer.sessions.listening")
@@ -157,7 +157,7 @@ class Listeners:
                 # Connections inherit it: one whose host has vanished does not stay for ever.
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             taken = server.sockets[0].getsockname()
-            setattr(addresses, name, f"{taken[0]}:{taken[1]}")
+            setattr(addresses, name, write_address(*taken[:2]))
         own = {each.getsockname()[:2] for server in self._servers for each in server.sockets}
         for dialer in self._dialers.values():
             dialer.own = own

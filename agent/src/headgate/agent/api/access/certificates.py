@@ -17,7 +17,11 @@ def caller_by(certificate: Mapping[str, Any], grants: Iterable[CertificateGrant]
         grants: the first one that fits counts.
     """
     names = {pair for part in certificate.get("subject", ()) for pair in part}
-    names |= set(certificate.get("subjectAltName", ()))
+    # Names of hosts have no case.
+    names |= {
+        (kind, name.lower() if kind == "DNS" else name)
+        for kind, name in certificate.get("subjectAltName", ())
+    }
     for grant in grants:
         if any(pattern in names for pattern in grant.patterns):
             return Caller(grant.name, grant.role)

@@ -22,7 +22,7 @@ from headgate.agent.api.access.certificates import caller_by
 from headgate.agent.api.access.tokens import OwnTokens, TokenFile
 from headgate.agent.configuration import CertificateGrant
 from headgate.agent.roles import Caller, Role
-from headgate.settings import LogRate
+from headgate.settings import LogRate, canonical_host
 
 log = structlog.get_logger("headgate.agent.audit")
 
@@ -233,11 +233,11 @@ def note(scope: Scope, note: Note) -> None:
 
 
 def host_name(written: str) -> str:
-    """Return the name or address in a ``Host`` header, in lower case, without port and brackets."""
-    name = written.strip().lower()
+    """Return the canonical name or address in a ``Host`` header, without port and brackets."""
+    name = written.strip()
     if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0].removesuffix(".")
+        return canonical_host(name[1:].partition("]")[0])
+    return canonical_host(name.partition(":")[0].removesuffix("."))
 
 
 class _Headers:

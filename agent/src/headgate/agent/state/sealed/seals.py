@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from headgate.events import DEFAULT_NAMESPACE, canonical_table
 from headgate.settings import KeyRing, agent_write
 
 _PURPOSE: Final = b"headgate state table"
@@ -20,8 +21,10 @@ class Seals:
     """
 
     def __init__(self, ring: KeyRing, table: str) -> None:
-        self.table = table
+        self.table = canonical_table(table)
         self._ring = ring
+        # An earlier version signed with the name as it was configured.
+        self._spellings = (self.table.encode(), f"{DEFAULT_NAMESPACE}{self.table}".encode())
 
     def of(self, table: str) -> Seals:
         """Return what signs cells of another table with the same keys."""
@@ -33,7 +36,10 @@ class Seals:
 
     def holds(self, row: bytes, column: bytes, value: bytes, seal: bytes) -> bool:
         """Return whether an agent has signed the cell."""
-        return self._ring.believes(seal, _PURPOSE, self.table.encode(), row, column, value)
+        return any(
+            self._ring.believes(seal, _PURPOSE, table, row, column, value)
+            for table in self._spellings
+        )
 
     def proof(self, rows: Sequence[bytes]) -> bytes:
         """Return the signature by which an observer knows an agent that writes to these rows."""
