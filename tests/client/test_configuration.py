@@ -48,8 +48,32 @@ def test_what_the_drop_in_cannot_do_is_refused():
 def test_a_program_is_who_its_configuration_says():
     named = load_client_config({**KAFKA, "HEADGATE_CLIENT_ORIGIN_WRITER": "etl"})
 
-    assert program_origin(load_client_config(KAFKA)) is None
-    assert program_origin(named) == Origin("", "", "", 0, "etl")
+    assert program_origin(load_client_config(KAFKA), {}) is None
+    assert program_origin(named, {}) == Origin("", "", "", 0, "etl")
+
+
+RUN = {"HEADGATE_ORIGIN": '{"dataflow": "air", "action": "zones", "run": "zones-17", "token": 7}'}
+
+
+@pytest.mark.parametrize(
+    ("configured", "origin"),
+    [
+        ({}, Origin("air", "zones", "zones-17", 7)),
+        ({"DATAFLOW": "air"}, Origin("air", "zones", "zones-17", 7)),
+        ({"DATAFLOW": "air", "ACTION": "zones"}, Origin("air", "zones", "zones-17", 7)),
+        ({"DATAFLOW": "air", "ACTION": "feed"}, Origin("air", "feed", "", 0)),
+        ({"WRITER": "etl"}, Origin("", "", "", 0, "etl")),
+    ],
+)
+def test_a_program_that_headgate_starts_writes_as_its_run(configured, origin):
+    told = {f"HEADGATE_CLIENT_ORIGIN_{key}": value for key, value in configured.items()}
+
+    assert program_origin(load_client_config({**KAFKA, **told}), RUN) == origin
+
+
+def test_an_origin_in_the_environment_that_cannot_be_read_is_told():
+    with pytest.raises(ConfigurationError, match="HEADGATE_ORIGIN cannot be used"):
+        program_origin(load_client_config(KAFKA), {"HEADGATE_ORIGIN": "{}"})
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,15 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from headgate.client.swap import CONFIG_VARIABLE
-from headgate.events import Origin
+from headgate.events import Origin, decode_origin
 from headgate.observer import Acknowledge, JournalSettings, KafkaSettings, ObserverConfig
 from headgate.settings import ConfigurationError, Places, load
 
 ENVIRONMENT_PREFIX = "HEADGATE_CLIENT_"
 """``[kafka] bootstrap`` is overridden by ``HEADGATE_CLIENT_KAFKA_BOOTSTRAP``."""
+
+RUN_VARIABLE = "HEADGATE_ORIGIN"
+"""Names the run that a program of Headgate's belongs to, as the origin attribute does."""
 
 _NAME = r"^[A-Za-z0-9._\-]*$"
 _CURE = (
@@ -120,12 +123,31 @@ def observer_config(config: ClientConfig, environment: Mapping[str, str]) -> Obs
     )
 
 
-def program_origin(config: ClientConfig) -> Origin | None:
-    """Return who the program is; None where its configuration does not say."""
-    origin = config.origin
-    if not origin.dataflow and not origin.writer:
+def program_origin(config: ClientConfig, environment: Mapping[str, str]) -> Origin | None:
+    """Return who the program is; None where nothing says it.
+
+    A program that Headgate starts finds its run in the environment. The run counts, unless the
+    configuration names somebody else.
+
+    Raises:
+        ConfigurationError: the environment's origin cannot be read.
+    """
+    configured = config.origin
+    given = environment.get(RUN_VARIABLE)
+    if given:
+        try:
+            run = decode_origin(given.encode())
+        except ValueError as error:
+            raise ConfigurationError(
+                f"headgate.client: {RUN_VARIABLE} cannot be used ({error}); leave it as Headgate "
+                "sets it, or unset it"
+            ) from error
+        same_action = configured.action in ("", run.action)
+        if not configured.writer and configured.dataflow in ("", run.dataflow) and same_action:
+            return run
+    if not configured.dataflow and not configured.writer:
         return None
-    return Origin(origin.dataflow, origin.action, "", 0, origin.writer)
+    return Origin(configured.dataflow, configured.action, "", 0, configured.writer)
 
 
 def _default_name(directory: Path) -> str:

@@ -46,7 +46,7 @@ def observer_of_process() -> EmbeddedObserver:
             observer = EmbeddedObserver(
                 observer_config(config, os.environ),
                 patience_seconds=config.start_seconds,
-                origin=program_origin(config),
+                origin=program_origin(config, os.environ),
             )
             _program.observer = observer
             _end_with_worker()

@@ -13,6 +13,7 @@ from scene import answer_own_call
 
 from headgate.events import (
     ORIGIN_ATTRIBUTE,
+    Fence,
     Notify,
     Origin,
     Watch,
@@ -21,7 +22,14 @@ from headgate.events import (
     encode_origin,
 )
 from headgate.hbase import Dialect, Request
-from headgate.observer.config import AccessRule, AccessSettings, Allow, Identity, Listener
+from headgate.observer.config import (
+    AccessRule,
+    AccessSettings,
+    Allow,
+    ClientCertificate,
+    Identity,
+    Listener,
+)
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -41,6 +49,7 @@ class Wire:
     def __init__(self) -> None:
         self.data = bytearray()
         self.closed = False
+        self.certificate: dict[str, Any] | None = None
 
     def write(self, data: bytes) -> None:
         self.data += data
@@ -54,7 +63,8 @@ class Wire:
         return self.closed
 
     def get_extra_info(self, name: str) -> object:
-        return ("10.1.2.3", 4567) if name == "peername" else None
+        known = {"peername": ("10.1.2.3", 4567), "peercert": self.certificate}
+        return known.get(name)
 
     def taken(self) -> bytes:
         data = bytes(self.data)
@@ -428,3 +438,57 @@ def test_a_change_of_the_agents_table_by_thrift1_is_refused(
     session.data_received(call("mutateRow", body.end()))
     assert upstream.taken() == b""
     assert b"is not known as an agent" in client.taken()
+
+
+GIVEN_BY = {
+    "listener": ({"origin": Identity(dataflow="flow", action="step")}, None),
+    "certificate": (
+        {},
+        AccessSettings(
+            certificates=(ClientCertificate(common_name="step", dataflow="flow", action="step"),)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "unwatched"])
+@pytest.mark.parametrize("dialect", list(Dialect), ids=str)
+@pytest.mark.parametrize("given_by", GIVEN_BY)
+def test_a_fence_applies_to_the_origin_of_the_connection(
+    given_by: str, dialect: Dialect, watched: bool
+) -> None:
+    scene = Scene(dialect)
+    if not watched:
+        scene.endpoint.control.apply(WatchList(1, "d", 2, ()), "o")
+    listener, access = GIVEN_BY[given_by]
+    scene.endpoint.guard = guard(scene, access, **listener)
+    session, client, upstream = scene.connect()
+    client.certificate = {"subject": ((("commonName", "step"),),)}
+    session.identify()
+    write, method = (put, "mutateRow") if dialect is Dialect.THRIFT1 else (plain_put, "put")
+    for at in range(5):
+        # The last ones are known by their pattern, and take the shortest way.
+        session.data_received(write(b"before%d" % at))
+        assert upstream.taken() == write(b"before%d" % at)
+        session.reply_received(reply(method))
+    client.taken()
+    scene.endpoint.control.apply(Fence(1, "flow", "other", 9), "o")
+    session.data_received(write(b"other"))
+    assert b"other" in upstream.taken()
+    session.reply_received(reply(method))
+    client.taken()
+    scene.endpoint.control.apply(Fence(1, "flow", "step", 2), "o")
+    session.data_received(write(b"after"))
+    assert b"after" not in upstream.taken()
+    assert len(scene.recorder.tickets) == 6 * watched
+
+
+def test_a_program_without_its_run_is_told_what_to_send(second: Scene) -> None:
+    second.endpoint.guard = guard(second, origin=Identity(dataflow="flow", action="step"))
+    session, client, upstream = second.connect()
+    second.endpoint.control.apply(Fence(1, "flow", "step", 2), "o")
+    session.data_received(plain_put(b"r"))
+    assert upstream.taken() == b""
+    assert b"HEADGATE_ORIGIN" in client.taken()
+    session.data_received(put2(b"r", 2))
+    assert put2(b"r", 2) in upstream.taken()

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from headgate.events import Gate, Origin
+from headgate.events import ORIGIN_ATTRIBUTE, Gate, Origin
 from headgate.hbase import Request, Write
 from headgate.observer.security.permits import Permit, Refusal
 
@@ -107,12 +107,13 @@ def judge(request: Request, facts: Facts) -> Judgement:
         return _FORWARD
     control = facts.control
     if isinstance(change, Write):
-        for origin in change.origins:
+        writers = change.writers(facts.origin)
+        for origin in writers:
             fence = None if origin is None else control.fence_above(origin)
             if origin is not None and fence is not None:
                 return Refuse(_below(origin, fence))
         if facts.gates.closed:
-            gate = facts.gates.in_the_way(change, change.writers(facts.origin))
+            gate = facts.gates.in_the_way(change, writers)
             if gate is not None:
                 return Hold(gate)
     watched = tuple(table for table in request.tables if control.is_watched(table))
@@ -120,6 +121,13 @@ def judge(request: Request, facts: Facts) -> Judgement:
 
 
 def _below(origin: Origin, fence: int) -> str:
+    if not origin.run:
+        return (
+            f"headgate: writes in the name of {origin.name} must name the run that they are of: "
+            f"its attempts have tokens, {fence} is the newest, and of this write nobody can tell "
+            f"whether its attempt was replaced; send {ORIGIN_ATTRIBUTE.decode()} with the value "
+            "that the program finds in HEADGATE_ORIGIN"
+        )
     return (
         f"headgate: run {origin.run} of {origin.dataflow}/{origin.action} may not write "
         f"any more: its token {origin.token} is below the fence {fence}, "

@@ -78,6 +78,11 @@ class RequestDispatcher:
         """Return whether a request is held."""
         return self._waiting is not None or self._at_gate is not None
 
+    def may_be_fenced(self) -> bool:
+        """Return whether the client is an action of which a newer attempt has begun."""
+        origin = self._facts.origin
+        return origin is not None and self._endpoint.control.fence_above(origin) is not None
+
     def leave(self) -> None:
         """Hold nothing any more: the client is gone."""
         self._endpoint.admission.leave(self)
