@@ -30,23 +30,34 @@ TEXTS = st.text(max_size=12)
 BYTES = st.binary(max_size=12)
 
 ORIGINS = st.builds(Origin, TEXTS, TEXTS, TEXTS, COUNTS)
-PARTS = st.builds(
-    RequestPart,
-    COUNTS,
-    TEXTS,
-    st.sampled_from(Outcome),
-    TIMES,
-    SMALL,
-    SMALL,
-    st.none() | ORIGINS,
-    st.lists(SMALL, max_size=4).map(tuple),
-)
+TTLS = st.integers(-1, 2**63 - 2)
+
+
+@st.composite
+def parts(draw):
+    cells = draw(SMALL)
+    ttls = draw(st.sampled_from((0, 1, cells)))
+    return RequestPart(
+        draw(COUNTS),
+        draw(TEXTS),
+        draw(st.sampled_from(Outcome)),
+        draw(TIMES),
+        cells,
+        draw(SMALL),
+        draw(st.none() | ORIGINS),
+        tuple(draw(st.lists(SMALL, max_size=4))),
+        tuple(draw(st.lists(TTLS, min_size=ttls, max_size=ttls))),
+        tuple(draw(st.lists(SMALL, max_size=4))),
+    )
+
+
+PARTS = parts()
 
 
 @st.composite
 def batches(draw):
-    parts = tuple(draw(st.lists(PARTS, max_size=3)))
-    cells = sum(part.cells for part in parts)
+    requests = tuple(draw(st.lists(PARTS, max_size=3)))
+    cells = sum(part.cells for part in requests)
 
     def column(values):
         return tuple(draw(st.lists(values, min_size=cells, max_size=cells)))
@@ -58,7 +69,7 @@ def batches(draw):
         sequence=draw(COUNTS),
         watermark=draw(COUNTS),
         table=draw(TEXTS),
-        requests=parts,
+        requests=requests,
         kinds=bytes(column(st.integers(0, 9))),
         rows=column(BYTES),
         columns=column(BYTES),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.events import (
+    NO_TTL,
     BarrierMark,
     Fence,
     Gate,
@@ -127,6 +128,23 @@ def test_a_request_of_less_than_no_cells_is_malformed():
 
     with pytest.raises(MalformedEvent):
         decode_update(encode_update(batch(requests=parts)))
+
+
+def test_a_request_whose_times_to_live_do_not_fit_its_cells_is_malformed():
+    part = RequestPart(0, "put", Outcome.APPLIED, 1.0, 1, ttls=(9000, 9000))
+
+    with pytest.raises(MalformedEvent, match="1 cells has 2 times to live"):
+        decode_update(encode_update(batch(requests=(part,))))
+
+
+@pytest.mark.parametrize(
+    ("ttls", "each"),
+    [((), [NO_TTL, NO_TTL]), ((9000,), [9000, 9000]), ((NO_TTL, 5), [NO_TTL, 5])],
+)
+def test_a_part_names_the_time_to_live_of_each_cell(ttls, each):
+    part = RequestPart(0, "put", Outcome.APPLIED, 1.0, 2, ttls=ttls)
+
+    assert [part.ttl(at) for at in range(2)] == each
 
 
 def test_an_unknown_kind_of_message_is_malformed():

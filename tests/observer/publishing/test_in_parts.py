@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.events import (
+    NO_TTL,
     BarrierMark,
     Outcome,
     TableChange,
@@ -56,6 +57,9 @@ def large_writes(draw: st.DrawFn) -> EndedWrite:
     ended = write(3, rows)
     ended.kinds, ended.values = bytes(kinds), values
     ended.ambiguous = frozenset(rows[:2])
+    if draw(st.booleans()):
+        ended.ttls = draw(st.lists(st.sampled_from([NO_TTL, 9000]), min_size=count, max_size=count))
+        ended.zero_increments = bytes(at % 2 for at in range(count))
     return ended
 
 
@@ -64,7 +68,15 @@ def large_writes(draw: st.DrawFn) -> EndedWrite:
 def test_a_write_is_cut_into_the_same_pieces_in_parts(ended, partitions, sizes) -> None:
     at_once = {
         partition: [
-            (list(piece.rows), list(piece.columns), list(piece.values), bytes(piece.kinds), size)
+            (
+                list(piece.rows),
+                list(piece.columns),
+                list(piece.values),
+                bytes(piece.kinds),
+                list(piece.ttls),
+                bytes(piece.zero_increments),
+                size,
+            )
             for piece, size in pieces_of(part)
         ]
         for partition, part in by_partition(ended, partitions)
@@ -84,6 +96,8 @@ def test_a_write_is_cut_into_the_same_pieces_in_parts(ended, partitions, sizes) 
                     list(piece.columns),
                     list(piece.values),
                     bytes(piece.kinds),
+                    list(piece.ttls),
+                    bytes(piece.zero_increments),
                     size,
                 )
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from published import PARTITIONS, TOO_LARGE, batches, intents, row_in, write
 
-from headgate.events import Gap, UpdateBatch, partition_of, updates_topic
+from headgate.events import NO_TTL, Gap, UpdateBatch, partition_of, updates_topic
 
 
 def fail_above(bench, limit: int) -> None:
@@ -58,6 +59,28 @@ def test_a_message_too_large_for_the_broker_is_divided_and_keeps_its_values(read
         max(batch.sequence for batch in log) + 1
         == ready.publisher.sequences()[updates_topic("t")][0]
     )
+
+
+@pytest.mark.parametrize(
+    ("ttls", "each"),
+    [
+        ([NO_TTL, 5, 9000, NO_TTL, 5, 5, 5, 5], [NO_TTL, 5, 9000, NO_TTL, 5, 5, 5, 5]),
+        ([9000] * 8, [9000] * 8),
+        ([NO_TTL] * 8, [NO_TTL] * 8),
+    ],
+    ids=["of every cell", "of all alike", "of none"],
+)
+def test_times_to_live_and_increments_by_zero_stay_with_their_cells(ready, ttls, each) -> None:
+    ended = write(0, [row_in(0, i) for i in range(8)], value=b"x" * 300)
+    ended.ttls, ended.zero_increments = ttls, bytes([0, 0, 1, 1, 0, 1, 0, 0])
+    ready.publisher.add("t", ended)
+    ready.publisher.flush()
+    fail_above(ready, 1300)
+    parts = [part for batch in batches(ready.producer.log(0)) for part in batch.requests]
+    assert len(parts) > 1
+    assert [part.ttl(at) for part in parts for at in range(part.cells)] == each
+    zeros = [at in part.zero_increments for part in parts for at in range(part.cells)]
+    assert zeros == [False, False, True, True, False, True, False, False]
 
 
 def starts(batch: UpdateBatch) -> list[int]:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from headgate.events import (
+    NO_TTL,
     BarrierMark,
     BarrierRequest,
     Container,
@@ -113,6 +114,20 @@ def test_every_object_has_the_same_fields_and_the_cells_own_timestamp() -> None:
     assert [line["timestamp"] for line in lines] == [0, None, 1_769_860_800_250]
     assert len({tuple(line) for line in lines}) == 1
     assert {"value", "origin", "ambiguous", "recovered"} <= set(lines[0])
+
+
+def test_times_to_live_and_increments_by_zero_are_shown() -> None:
+    kinds = [UpdateKind.PUT, UpdateKind.INCREMENT]
+    lines = shown(
+        batch(
+            part(2, ttls=(9000, NO_TTL), zero_increments=(1,)), kinds=kinds, values=(b"v", bytes(8))
+        ),
+        values=True,
+    )
+    assert [line.ttl for line in lines if isinstance(line, UpdateLine)] == [9000, None]
+    assert [line.zero_increment for line in lines if isinstance(line, UpdateLine)] == [False, True]
+    assert LineFormatter().line(lines[0]).endswith("= v for 9000 ms")
+    assert LineFormatter().line(lines[1]).endswith("= 0 by 0")
 
 
 def test_a_writer_outside_of_all_dataflows_is_called_by_its_name() -> None:

@@ -58,6 +58,7 @@ from headgate.events.topics import (
 )
 from headgate.events.updates import (
     MORE_PARTITIONS,
+    NO_TTL,
     BarrierMark,
     Gap,
     Outcome,
@@ -79,6 +80,7 @@ __all__ = [
     "MORE_PARTITIONS",
     "NOTIFY_ALL",
     "NOTIFY_FAMILY",
+    "NO_TTL",
     "ORIGIN_ATTRIBUTE",
     "VERSION",
     "BarrierMark",

@@ -11,7 +11,7 @@ from headgate.events.control import ControlMessage
 from headgate.events.origins import UNREADABLE
 from headgate.events.updates import RequestPart, UpdateBatch, UpdateMessage
 
-VERSION = 2
+VERSION = 3
 """Version of the messages that this code writes. Readers accept every version from 1 on."""
 
 _encoder = msgspec.msgpack.Encoder()
@@ -20,6 +20,7 @@ _control = msgspec.msgpack.Decoder(ControlMessage)
 
 
 _CELLS: Callable[[RequestPart], int] = attrgetter("cells")
+_TTLS: Callable[[RequestPart], tuple[int, ...]] = attrgetter("ttls")
 
 
 class MalformedEvent(ValueError):
@@ -51,12 +52,22 @@ def _check_columns(batch: UpdateBatch) -> None:
     cells = sum(parts)
     kinds, rows, columns = len(batch.kinds), len(batch.rows), len(batch.columns)
     timestamps, values = len(batch.timestamps), len(batch.values)
+    if any(map(_TTLS, batch.requests)):
+        _check_ttls(batch.requests)
     if cells == kinds == rows == columns == timestamps == values and min(parts, default=0) >= 0:
         return
     raise MalformedEvent(
         f"a batch of {cells} cells has {kinds} kinds, {rows} rows, {columns} columns, "
         f"{timestamps} timestamps and {values} values"
     )
+
+
+def _check_ttls(requests: tuple[RequestPart, ...]) -> None:
+    for request in requests:
+        if len(request.ttls) not in (0, 1, request.cells):
+            raise MalformedEvent(
+                f"a request of {request.cells} cells has {len(request.ttls)} times to live"
+            )
 
 
 def encode_control(message: ControlMessage) -> bytes:

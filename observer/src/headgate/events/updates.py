@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from headgate.events.origins import Origin
 
+NO_TTL = -1
+"""In the place of a time to live: the cell has none of its own, only its family's."""
+
 MORE_PARTITIONS = ""
 """What an observer marks by itself: rows are spread over more partitions from here on."""
 
@@ -52,6 +55,21 @@ class RequestPart(Struct, frozen=True, array_like=True, gc=False):
     ``ambiguous`` holds the positions, counted from the part's first cell, of cells whose row
     another request wrote while this one was under way, so that the server's order is not known.
     With outcome ``UNKNOWN`` every cell must be read, whatever stands there.
+
+    ``ttls`` holds the times to live that the request gave its cells with the attribute ``_ttl``, in
+    ms: empty where it gave none, one number that holds for all cells of the part, or one for each
+    cell, ``NO_TTL`` among them. HBase shows such a cell until its timestamp plus the time to live,
+    and no longer than its family's own time to live; then an older version may show again. 0: the
+    cell never shows. The timestamp is the cell's own where one is given, else the server's: it lies
+    between ``received`` and the end of the request. A deletion with a time to live expires too:
+    what it hid may come back then. An increment or append without one (``NO_TTL``) keeps that of
+    the cell that it read, and counts it from its own new timestamp.
+
+    ``zero_increments`` holds the positions of increments by 0, with which clients read counters.
+    Such an increment changes the value of no cell that is there: it renews the cell's timestamp,
+    and with it what is left of its time to live. A position in ``ambiguous`` too, or the outcome
+    ``UNKNOWN``, says that the cell may be new and must be read: the counter was 0 in the reply, or
+    there was no reply to tell.
     """
 
     intent: int
@@ -63,6 +81,15 @@ class RequestPart(Struct, frozen=True, array_like=True, gc=False):
     piece: int = 0
     origin: Origin | None = None
     ambiguous: tuple[int, ...] = ()
+    ttls: tuple[int, ...] = ()
+    zero_increments: tuple[int, ...] = ()
+
+    def ttl(self, position: int) -> int:
+        """Return the time to live in ms of the cell at a position of the part, or ``NO_TTL``."""
+        ttls = self.ttls
+        if not ttls:
+            return NO_TTL
+        return ttls[0] if len(ttls) == 1 else ttls[position]
 
 
 class UpdateBatch(Struct, frozen=True, array_like=True, tag="updates", gc=False):

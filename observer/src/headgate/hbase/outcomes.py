@@ -185,6 +185,7 @@ def _counted(cells: Cells, counter: bytes) -> Cells:
         cells.columns,
         cells.timestamps,
         [counter],
+        cells.ttls,
     )
 
 
@@ -216,7 +217,7 @@ def _merged(cells: Cells, found: dict[bytes, tuple[bytes, int]]) -> Cells:
         if column in found:
             kinds[i] = _KNOWN[UpdateKind(kinds[i])]
             values[i], timestamps[i] = found[column]
-    return Cells(kinds, cells.rows, cells.columns, timestamps, values)
+    return Cells(kinds, cells.rows, cells.columns, timestamps, values, cells.ttls)
 
 
 def _read_cells(cursor: Cursor) -> list[tuple[bytes, int]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import compress
 from typing import Final
 
 from msgspec import Struct
 
-from headgate.events import Origin, TableChangeKind, UpdateKind
+from headgate.events import NO_TTL, Origin, TableChangeKind, UpdateKind
 
 COLON: Final = 0x3A
 """Between family and qualifier. ``bytes`` finds a number ten times as fast as ``b":"``."""
@@ -24,7 +25,8 @@ class Cells(Struct):
 
     ``kinds`` holds ``UpdateKind``; ``columns`` is ``family:qualifier``, ``family:`` for a family,
     empty for a row; ``timestamps`` are milliseconds, -1 where the server chooses; ``values`` is
-    None where the kind has none.
+    None where the kind has none. ``ttls`` are times to live in ms, ``NO_TTL`` where the request
+    gave none; it ends behind the last cell that has one, so it is nearly always empty.
     """
 
     kinds: bytearray
@@ -32,6 +34,7 @@ class Cells(Struct):
     columns: list[bytes]
     timestamps: list[int]
     values: list[bytes | None]
+    ttls: list[int] = []
 
     @staticmethod
     def empty() -> Cells:
@@ -51,14 +54,27 @@ class Cells(Struct):
         self.timestamps.append(timestamp)
         self.values.append(value)
 
+    def give_ttls(self, first: int, ttls: Sequence[int]) -> None:
+        """Give the cells from ``first`` on, which are the last ones, times to live."""
+        known = self.ttls
+        known.extend([NO_TTL] * (first - len(known)))
+        known.extend(ttls)
+
+    def every_ttl(self) -> tuple[int, ...]:
+        """Return the time to live of each cell; empty where no cell has one."""
+        ttls = self.ttls
+        return (*ttls, *[NO_TTL] * (len(self.kinds) - len(ttls))) if ttls else ()
+
     def taken(self, order: list[int]) -> Cells:
         """Return the cells at these positions, in this order."""
+        ttls = self.every_ttl()
         return Cells(
             bytearray(map(self.kinds.__getitem__, order)),
             list(map(self.rows.__getitem__, order)),
             list(map(self.columns.__getitem__, order)),
             list(map(self.timestamps.__getitem__, order)),
             list(map(self.values.__getitem__, order)),
+            list(map(ttls.__getitem__, order)) if ttls else [],
         )
 
     def put_and_deleted(self) -> tuple[int, ...]:

@@ -191,6 +191,8 @@ def _append(cells: Cells, first: Cells, rows: list[bytes], values: list[bytes | 
     cells.columns += first.columns * passed
     cells.timestamps += first.timestamps * passed
     cells.values += values
+    if first.ttls:
+        cells.give_ttls(len(cells.kinds) - passed * count, first.every_ttl() * passed)
 
 
 def _places(cursor: Cursor) -> list[Place]:

@@ -7,8 +7,8 @@ from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
 
-from headgate.events import UpdateKind
-from headgate.hbase.decoding.attributes import read_origin, understood
+from headgate.events import NO_TTL, UpdateKind
+from headgate.hbase.decoding.attributes import read_attributes, understood
 from headgate.hbase.decoding.fields import once
 from headgate.hbase.decoding.runs import RowsReading
 from headgate.hbase.decoding.thrift1_deltas import (
@@ -105,6 +105,7 @@ class Mutations:
         "_seen",
         "_table",
         "_timestamp",
+        "_ttl",
         "_turns",
     )
 
@@ -117,6 +118,7 @@ class Mutations:
         self._at = -1
         self._timestamp = LATEST if _MUTATIONS[name][1] == _ABSENT else _LEFT_OUT
         self._origin: bytes | None = None
+        self._ttl = NO_TTL
         self._cells = Cells.empty()
         self._seen = 0
         self._rows: RowsReading | _RowReading | None = None
@@ -141,7 +143,7 @@ class Mutations:
                 return None
             self._rows = None
         table, row, at, timestamp = self._table, self._row, self._at, self._timestamp
-        origin, cells, seen = self._origin, self._cells, self._seen
+        origin, ttl, cells, seen = self._origin, self._ttl, self._cells, self._seen
         while kind := cursor.next_field():
             field = cursor.field_id
             if field == 1 and kind == STRING:
@@ -160,7 +162,7 @@ class Mutations:
                     rows = _RowReading(cursor, count, row, cells)
                 if rows is not None and not rows.go_on(stop):
                     self._table, self._row, self._at, self._timestamp = table, row, at, timestamp
-                    self._origin, self._seen = origin, once(seen, field)
+                    self._origin, self._ttl, self._seen = origin, ttl, once(seen, field)
                     self._rows = rows
                     return None
             elif field == 2 and kind == STRING and not many:
@@ -168,7 +170,7 @@ class Mutations:
             elif field == timed and kind == I64:
                 timestamp = cursor.i64()
             elif field == attributes and kind == MAP:
-                origin = read_origin(cursor)
+                origin, ttl = read_attributes(cursor)
             else:
                 cursor.skip(kind)
                 continue
@@ -181,6 +183,8 @@ class Mutations:
             _read_mutations(again, again.count_structs("Mutation"), row, cells)
         stamp = -1 if timestamp == LATEST else timestamp
         cells.timestamps = [stamp] * len(cells.kinds)
+        if ttl != NO_TTL:
+            cells.give_ttls(0, [ttl] * len(cells.kinds))
         self._table, self._origin = table, origin
         return self._in_order(stop)
 
@@ -362,6 +366,7 @@ def _delete(name: str, cursor: Cursor) -> Write:
     column: bytes | None = None
     timestamp = LATEST if timed == _ABSENT else _LEFT_OUT
     origin: bytes | None = None
+    ttl = NO_TTL
     seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
@@ -374,7 +379,7 @@ def _delete(name: str, cursor: Cursor) -> Write:
         elif field == timed and kind == I64:
             timestamp = cursor.i64()
         elif field == attributes and kind == MAP:
-            origin = read_origin(cursor)
+            origin, ttl = read_attributes(cursor)
         else:
             cursor.skip(kind)
             continue
@@ -389,6 +394,8 @@ def _delete(name: str, cursor: Cursor) -> Write:
         cells.add(_DELETE_COLUMN, row, column, stamp, None)
     else:
         cells.add(_DELETE_FAMILY, row, column + b":", stamp, None)
+    if ttl != NO_TTL:
+        cells.give_ttls(0, [ttl])
     who, problem = understood([origin])
     return Write(name, table_name(table), cells, who, origin_error=problem)
 
@@ -398,6 +405,7 @@ def _check_and_put(name: str, cursor: Cursor) -> Write:
     row: bytes | None = None
     put: tuple[bool, bytes, bytes] | None = None
     origin: bytes | None = None
+    ttl = NO_TTL
     seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
@@ -408,7 +416,7 @@ def _check_and_put(name: str, cursor: Cursor) -> Write:
         elif field == 6 and kind == STRUCT:
             put = _mutation(cursor)
         elif field == 7 and kind == MAP:
-            origin = read_origin(cursor)
+            origin, ttl = read_attributes(cursor)
         else:
             cursor.skip(kind)
             continue
@@ -420,5 +428,7 @@ def _check_and_put(name: str, cursor: Cursor) -> Write:
     cells = Cells.empty()
     if COLON in column:
         cells.add(_PUT, row, column, -1, value)
+        if ttl != NO_TTL:
+            cells.give_ttls(0, [ttl])
     who, problem = understood([origin])
     return Write(name, table_name(table), cells, who, conditional=True, origin_error=problem)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from headgate.events import UpdateKind
-from headgate.hbase.decoding.attributes import note_origin, read_origin, understood
+from headgate.events import NO_TTL, UpdateKind
+from headgate.hbase.decoding.attributes import note_origin, read_attributes, understood
 from headgate.hbase.decoding.fields import once
 from headgate.hbase.decoding.runs import RowsReading
 from headgate.hbase.decoding.thrift2_puts import PutReading, read_column_values, read_put
@@ -154,6 +154,7 @@ def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
     timestamp = LATEST
     delete_type = _DELETE_COLUMNS
     origin: bytes | None = None
+    ttl = NO_TTL
     seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
@@ -166,7 +167,7 @@ def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
         elif field == 4 and kind == I32:
             delete_type = cursor.i32()
         elif field == 6 and kind == MAP:
-            origin = read_origin(cursor)
+            origin, ttl = read_attributes(cursor)
         else:
             cursor.skip(kind)
             continue
@@ -177,7 +178,7 @@ def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
         # An empty list of columns deletes the whole row too, and then not up to the timestamp.
         stamp = -1 if timestamp == LATEST or columns is not None else timestamp
         cells.add(UpdateKind.DELETE_ROW, row, b"", stamp, None)
-        return origin
+        return _with_ttl(cells, 1, ttl, origin)
     update = _DELETE_KINDS.get(delete_type)
     if update is None:
         raise MalformedMessage(f"a TDelete of type {delete_type}")
@@ -186,6 +187,13 @@ def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
         # Without a timestamp of its own a column is deleted as of now: the TDelete's is not used.
         column = family + b":" if of_family else family + b":" + qualifier
         cells.add(update, row, column, -1 if own == LATEST else own, None)
+    return _with_ttl(cells, len(columns), ttl, origin)
+
+
+def _with_ttl(cells: Cells, count: int, ttl: int, origin: bytes | None) -> bytes | None:
+    """Give the last cells the time to live, if there is one; return the origin."""
+    if ttl != NO_TTL:
+        cells.give_ttls(len(cells.kinds) - count, [ttl] * count)
     return origin
 
 
@@ -284,6 +292,7 @@ def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     columns: list[tuple[bytes, int]] = []
     origin: bytes | None = None
+    ttl = NO_TTL
     seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
@@ -293,17 +302,19 @@ def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:
             count = cursor.count_structs("TColumnIncrement")
             columns = [_read_column_increment(cursor) for _ in range(count)]
         elif field == 4 and kind == MAP:
-            origin = read_origin(cursor)
+            origin, ttl = read_attributes(cursor)
         else:
             cursor.skip(kind)
             continue
         seen = once(seen, field)
     if row is None or not seen & _SEEN_COLUMNS:
         raise MalformedMessage("a TIncrement without its row or columns")
-    for column, amount in columns:
-        delta = amount.to_bytes(8, "big", signed=True)
+    # Of a column that comes twice the last amount is added, and the reply has the column twice.
+    amounts = dict(columns)
+    for column, _ in columns:
+        delta = amounts[column].to_bytes(8, "big", signed=True)
         cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, delta)
-    return origin
+    return _with_ttl(cells, len(columns), ttl, origin)
 
 
 def _read_column_increment(cursor: Cursor) -> tuple[bytes, int]:
@@ -332,6 +343,7 @@ def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     found = Cells.empty()
     origin: bytes | None = None
+    ttl = NO_TTL
     seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
@@ -341,7 +353,7 @@ def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
             found = Cells.empty()
             read_column_values(cursor, found)
         elif field == 3 and kind == MAP:
-            origin = read_origin(cursor)
+            origin, ttl = read_attributes(cursor)
         else:
             cursor.skip(kind)
             continue
@@ -350,4 +362,4 @@ def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
         raise MalformedMessage("a TAppend without its row or columns")
     for column, value in zip(found.columns, found.values, strict=True):
         cells.add(UpdateKind.APPEND_DELTA, row, column, -1, value)
-    return origin
+    return _with_ttl(cells, len(found.columns), ttl, origin)

@@ -6,7 +6,8 @@ from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
 
-from headgate.hbase.decoding.attributes import read_origin
+from headgate.events import NO_TTL
+from headgate.hbase.decoding.attributes import read_attributes
 from headgate.hbase.decoding.fields import once
 from headgate.hbase.requests import LATEST, Cells
 from headgate.wire import I64, LIST, MAP, STRING, Cursor, MalformedMessage
@@ -28,6 +29,7 @@ def read_put(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     timestamp = LATEST
     origin: bytes | None = None
+    ttl = NO_TTL
     first = len(cells.kinds)
     complete = False
     seen = 0
@@ -41,18 +43,18 @@ def read_put(cursor: Cursor, cells: Cells) -> bytes | None:
         elif field == 3 and kind == I64:
             timestamp = cursor.i64()
         elif field == 5 and kind == MAP:
-            origin = read_origin(cursor)
+            origin, ttl = read_attributes(cursor)
         else:
             cursor.skip(kind)
             continue
         seen = once(seen, field)
     if row is None or not complete:
         raise MalformedMessage("a TPut without its row or columns")
-    _complete_put(cells, first, row, timestamp)
+    _complete_put(cells, first, row, timestamp, ttl)
     return origin
 
 
-def _complete_put(cells: Cells, first: int, row: bytes, timestamp: int) -> None:
+def _complete_put(cells: Cells, first: int, row: bytes, timestamp: int, ttl: int) -> None:
     """Give the cells from ``first`` on, whose columns are read, what their row says."""
     count = len(cells.columns) - first
     cells.kinds.extend(bytes(count))  # PUT is 0
@@ -64,6 +66,8 @@ def _complete_put(cells: Cells, first: int, row: bytes, timestamp: int) -> None:
             stamps[i] = stamp
         elif stamps[i] == LATEST:
             stamps[i] = -1
+    if ttl != NO_TTL:
+        cells.give_ttls(first, [ttl] * count)
 
 
 @final
@@ -80,6 +84,7 @@ class PutReading:
         "_row",
         "_seen",
         "_timestamp",
+        "_ttl",
     )
 
     def __init__(self, cursor: Cursor, cells: Cells, origins: list[bytes | None]) -> None:
@@ -90,6 +95,7 @@ class PutReading:
         self._row: bytes | None = None
         self._timestamp = LATEST
         self._origin: bytes | None = None
+        self._ttl = NO_TTL
         self._complete = False
         self._seen = 0
         self._left = 0
@@ -117,14 +123,14 @@ class PutReading:
             elif field == 3 and kind == I64:
                 self._timestamp = cursor.i64()
             elif field == 5 and kind == MAP:
-                self._origin = read_origin(cursor)
+                self._origin, self._ttl = read_attributes(cursor)
             else:
                 cursor.skip(kind)
                 continue
             self._seen = once(self._seen, field)
         if self._row is None or not self._complete:
             raise MalformedMessage("a TPut without its row or columns")
-        _complete_put(cells, 0, self._row, self._timestamp)
+        _complete_put(cells, 0, self._row, self._timestamp, self._ttl)
         self._origins.append(self._origin)
         return True
 

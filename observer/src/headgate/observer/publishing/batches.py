@@ -7,13 +7,14 @@ request itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress, count
 from operator import itemgetter
 from typing import Final, final
 from zlib import crc32
 
 from msgspec.structs import replace
 
-from headgate.events import VERSION, Gap, RequestPart, UpdateBatch, UpdateKind
+from headgate.events import NO_TTL, VERSION, Gap, RequestPart, UpdateBatch, UpdateKind
 from headgate.observer.publishing.ended import EndedWrite
 
 # Kafka refuses messages above 1,000,000 bytes unless both sides allow more. A piece must be
@@ -77,6 +78,8 @@ def _selected(ended: EndedWrite, positions: list[int]) -> EndedWrite:
         pick(ended.timestamps),
         pick(ended.values),
         ended.ambiguous,
+        pick(ended.ttls) if ended.ttls else (),
+        bytes(pick(ended.zero_increments)) if ended.zero_increments else b"",
     )
 
 
@@ -93,6 +96,8 @@ def _sliced(ended: EndedWrite, start: int, end: int) -> EndedWrite:
         ended.timestamps[start:end],
         ended.values[start:end],
         ended.ambiguous,
+        ended.ttls[start:end],
+        ended.zero_increments[start:end],
     )
 
 
@@ -142,7 +147,18 @@ Piece = tuple[EndedWrite, int, int]
 class _Pieces:
     """A request's cells of one partition, cut into pieces as they come."""
 
-    __slots__ = ("_columns", "_kinds", "_number", "_of", "_rows", "_size", "_stamps", "_values")
+    __slots__ = (
+        "_columns",
+        "_kinds",
+        "_number",
+        "_of",
+        "_rows",
+        "_size",
+        "_stamps",
+        "_ttls",
+        "_values",
+        "_zeros",
+    )
 
     def __init__(self, ended: EndedWrite) -> None:
         self._of = ended
@@ -155,6 +171,8 @@ class _Pieces:
         self._columns: list[bytes] = []
         self._stamps: list[int] = []
         self._values: list[bytes | None] = []
+        self._ttls: list[int] = []
+        self._zeros = bytearray()
         self._size = 0
 
     def take(self, part: EndedWrite) -> list[Piece]:
@@ -182,6 +200,8 @@ class _Pieces:
         self._columns += part.columns[start:end]
         self._stamps += part.timestamps[start:end]
         self._values += part.values[start:end]
+        self._ttls += part.ttls[start:end]
+        self._zeros += part.zero_increments[start:end]
 
     def rest(self) -> list[Piece]:
         """Return the piece that was begun last: nothing more is in it."""
@@ -198,6 +218,8 @@ class _Pieces:
             self._stamps,
             self._values,
             of.ambiguous,
+            self._ttls,
+            self._zeros,
         )
         found = (piece, self._number, size_of(piece))
         self._number += 1
@@ -274,6 +296,8 @@ def fill(draft: Draft, piece: EndedWrite, number: int, size: int, *, values: boo
             number,
             piece.origin,
             unsure,
+            _short(piece.ttls) if piece.ttls else (),
+            tuple(compress(count(), piece.zero_increments)) if piece.zero_increments else (),
         )
     )
     draft.kinds += piece.kinds
@@ -282,6 +306,14 @@ def fill(draft: Draft, piece: EndedWrite, number: int, size: int, *, values: boo
     draft.timestamps += piece.timestamps
     draft.values += kept
     draft.size += size
+
+
+def _short(ttls: Sequence[int]) -> tuple[int, ...]:
+    """Return times to live as ``RequestPart`` has them."""
+    different = set(ttls)
+    if len(different) > 1:
+        return tuple(ttls)
+    return () if different == {NO_TTL} else tuple(different)
 
 
 def fill_put(
@@ -349,12 +381,16 @@ def smaller(
                 cells=middle,
                 piece=first,
                 ambiguous=tuple(i for i in part.ambiguous if i < middle),
+                ttls=part.ttls[:middle],
+                zero_increments=tuple(i for i in part.zero_increments if i < middle),
             ),
             replace(
                 part,
                 cells=part.cells - middle,
                 piece=first + 1,
                 ambiguous=tuple(i - middle for i in part.ambiguous if i >= middle),
+                ttls=part.ttls if len(part.ttls) == 1 else part.ttls[middle:],
+                zero_increments=tuple(i - middle for i in part.zero_increments if i >= middle),
             ),
         )
         return [

@@ -23,6 +23,10 @@ class EndedWrite(Struct):
     timestamps: Sequence[int]
     values: Sequence[bytes | None]
     ambiguous: frozenset[bytes] | set[bytes] = frozenset()
+    ttls: Sequence[int] = ()
+    """Times to live in ms, one for each cell; empty where no cell has one."""
+    zero_increments: bytes | bytearray = b""
+    """1 for each cell that is an increment by 0, else 0; empty where none is."""
 
 
 class EndedSchemaChange(Struct):

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from headgate.events import (
+    NO_TTL,
     BarrierMark,
     BarrierRequest,
     ControlMessage,
@@ -45,7 +46,9 @@ class UpdateLine(Struct, frozen=True, tag_field="event", tag="update", kw_only=T
 
     ``time`` (UTC, ISO 8601) is when the observer had the request. ``timestamp`` is the cell's, in
     ms, where the client gave one; None: HBase did, by its own clock. ``ambiguous``: another request
-    wrote the row meanwhile, so HBase's order is not known.
+    wrote the row meanwhile, so HBase's order is not known. ``ttl`` is the cell's time to live in
+    ms, None where the client gave none. ``zero_increment``: an increment by 0, as clients read
+    counters.
     """
 
     time: str
@@ -65,6 +68,8 @@ class UpdateLine(Struct, frozen=True, tag_field="event", tag="update", kw_only=T
     ambiguous: bool = False
     recovered: bool = False
     origin: OriginText | None = None
+    ttl: int | None = None
+    zero_increment: bool = False
 
     def columns(self) -> tuple[str, ...]:
         """Return the line's columns as in ``HEADINGS``, and the value if it is shown."""
@@ -74,6 +79,10 @@ class UpdateLine(Struct, frozen=True, tag_field="event", tag="update", kw_only=T
             value = f"= {self.value[:_VALUE_LENGTH]}"
             if len(self.value) > _VALUE_LENGTH:
                 value += f"… ({len(self.value)} characters)"
+        if self.ttl is not None:
+            value += f" for {self.ttl} ms"
+        if self.zero_increment:
+            value += " by 0"
         return (
             _clock(self.time),
             self.table,
@@ -83,7 +92,7 @@ class UpdateLine(Struct, frozen=True, tag_field="event", tag="update", kw_only=T
             self.outcome + marks,
             _writer(self.origin),
             self.observer,
-            value,
+            value.lstrip(),
         )
 
 
@@ -174,12 +183,21 @@ def _note(
     )
 
 
+class _Marks(Struct, frozen=True):
+    """What a request says of one cell beside the batch's columns; see ``RequestPart``."""
+
+    ambiguous: bool
+    zero_increment: bool
+    ttl: int
+
+
 def _cell_lines(batch: UpdateBatch, place: tuple[int, int], *, values: bool) -> Iterator[Line]:
     first = 0
     for part in batch.requests:
-        unsure = set(part.ambiguous)
+        unsure, zeros = set(part.ambiguous), set(part.zero_increments)
         for at in range(part.cells):
-            yield _cell_line(batch, part, first + at, place, values=values, unsure=at in unsure)
+            marks = _Marks(at in unsure, at in zeros, part.ttl(at))
+            yield _cell_line(batch, part, first + at, place, marks, values=values)
         first += part.cells
 
 
@@ -188,9 +206,9 @@ def _cell_line(
     part: RequestPart,
     at: int,
     place: tuple[int, int],
+    marks: _Marks,
     *,
     values: bool,
-    unsure: bool,
 ) -> UpdateLine:
     kind = _kind(batch.kinds[at])
     value = batch.values[at]
@@ -210,9 +228,11 @@ def _cell_line(
         offset=place[1],
         value=_value(kind, value) if values and value is not None else None,
         timestamp=timestamp if timestamp >= 0 else None,
-        ambiguous=unsure and part.outcome is Outcome.APPLIED,
+        ambiguous=marks.ambiguous and part.outcome is Outcome.APPLIED,
         recovered=batch.recovered,
         origin=None if part.origin is None else origin_text(part.origin),
+        ttl=None if marks.ttl == NO_TTL else marks.ttl,
+        zero_increment=marks.zero_increment,
     )
 
 

@@ -50,7 +50,8 @@ def row(dialect: Dialect, name: str, key: bytes, values: list[bytes], odd: int) 
         writer.binary(1, key)  # twice, or behind the cells
     elif odd == 2 and dialect is TWO:
         origin = ORIGINS[len(values) % 2]
-        writer.mapping(5 if name == "putMultiple" else 6, {ORIGIN_ATTRIBUTE: origin})
+        attributes = {ORIGIN_ATTRIBUTE: origin, b"_ttl": len(values).to_bytes(8)}
+        writer.mapping(5 if name == "putMultiple" else 6, attributes)
     return writer.end()
 
 
