@@ -59,6 +59,9 @@ class Table:
                 found.append(SimpleNamespace(row=row, columnValues=values))
         yield found
 
+    def families(self, _table: str) -> list[str]:
+        return ["s", "other"]
+
     def scan(self, _table: str, extent: ScanRange, page: int) -> Iterator[tuple[bytes, Any]]:
         inside = (row for row in sorted(self._rows) if row >= extent.start)
         for number, row in enumerate(inside):

@@ -6,23 +6,11 @@ import pytest
 
 from headgate.engine import WatchedContainer
 from headgate.events import Container, ContainerId, Item
-from headgate.spark.views import ContainerView, ViewError, names_of, target_columns, view_of
+from headgate.spark.views import ContainerView, ViewError, view_of
 
 
 def view(*items: Item, table: str | None = None) -> ContainerView:
     return view_of(WatchedContainer(Container(ContainerId("c"), items)), table)
-
-
-def test_columns_have_their_qualifiers_as_names() -> None:
-    assert names_of([b"f:a", b"g:b", b"f:pm2:5"]) == {
-        b"f:a": "a",
-        b"g:b": "b",
-        b"f:pm2:5": "pm2:5",
-    }
-
-
-def test_two_columns_with_one_qualifier_keep_their_families() -> None:
-    assert names_of([b"f:a", b"g:a", b"f:b"]) == {b"f:a": "f:a", b"g:a": "g:a", b"f:b": "b"}
 
 
 def test_a_group_of_columns_is_read_as_these_columns() -> None:
@@ -65,33 +53,23 @@ def test_a_container_in_two_tables_asks_which() -> None:
         view(*items, table="v")
 
 
-def test_a_frame_is_written_to_the_declared_columns() -> None:
-    seen = view(Item("t", b"f", b"a"), Item("t", b"g", b"b"))
-
-    assert target_columns(seen, ["a", "b", "g:b"], []) == {
-        "a": b"f:a",
-        "b": b"g:b",
-        "g:b": b"g:b",
-    }
-
-
-def test_a_new_qualifier_goes_to_the_only_family() -> None:
-    assert target_columns(view(Item("t", b"f")), ["new"], []) == {"new": b"f:new"}
-    assert target_columns(view(Item("t")), ["new"], ["x"]) == {"new": b"x:new"}
-
-
 def test_notify_columns_are_in_no_container() -> None:
     whole = view(Item("t"))
     assert whole.has(b"r", b"x:hg")
     assert not whole.has(b"r", b"hg:all")
-    assert target_columns(whole, ["new"], ["hg", "x"]) == {"new": b"x:new"}
 
 
-def test_a_column_that_could_go_to_two_families_is_refused() -> None:
-    with pytest.raises(ViewError, match="f or g"):
-        target_columns(view(Item("t", b"f"), Item("t", b"g")), ["new"], [])
+def test_of_a_row_a_container_is_the_items_that_have_it() -> None:
+    """Of two columns, a family and a table each is what lies in its own rows."""
+    seen = view(
+        Item("t", b"f", b"a", b"b", b"d"),
+        Item("t", b"f", b"b", b"c", b"d"),
+        Item("t", b"g", None, b"c", b"e"),
+        Item("t", None, None, b"x", None),
+    )
 
-
-def test_a_column_outside_the_container_is_refused_with_those_that_are_in_it() -> None:
-    with pytest.raises(ViewError, match="its columns: a"):
-        target_columns(view(Item("t", b"f", b"a")), ["b"], [])
+    assert seen.touched(b"a") is None
+    assert seen.touched(b"b") == (b"f:a",)
+    assert seen.touched(b"c") == (b"f:a", b"f:b", b"g")
+    assert seen.touched(b"d") == (b"g",)
+    assert seen.touched(b"x") == ()

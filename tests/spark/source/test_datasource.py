@@ -6,23 +6,16 @@ import base64
 import pickle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql.types import DateType, DoubleType, StringType, StructType
 
 from headgate.client import ScanRange
 from headgate.engine import Codec, CodecName
 from headgate.events import Cut, Origin, encode_origin
-from headgate.spark.source.datasource import HBaseSource, OptionError, TableOptions, row_of, text_of
+from headgate.spark.source.datasource import HBaseSource, OptionError, TableOptions
 from headgate.spark.source.updates_source import UpdatesSource
 
 ADDRESS = {"host": "127.0.0.1", "port": "9091", "table": "t"}
 SCHEMA = StructType().add("row", StringType()).add("a", DoubleType())
-
-
-@given(row=st.binary())
-def test_a_row_survives_being_an_option(row: bytes) -> None:
-    assert row_of(text_of(row)) == row
 
 
 def test_options_say_where_what_and_how() -> None:

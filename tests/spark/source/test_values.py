@@ -14,7 +14,6 @@ from headgate.spark.source.values import (
     UnwritableValue,
     ValueType,
     natural_type,
-    row_keys,
     to_arrow,
     to_bytes,
 )
@@ -87,16 +86,6 @@ def test_a_fraction_does_not_fit_int64() -> None:
 def test_a_nested_column_has_no_bytes() -> None:
     with pytest.raises(UnwritableValue, match="cast it"):
         to_bytes(pa.array([[1]]), UTF8)
-
-
-@pytest.mark.parametrize("keys", [["a", None], ["a", ""]])
-def test_a_row_without_key_is_refused(keys: list[str | None]) -> None:
-    with pytest.raises(UnwritableValue, match="'row'"):
-        row_keys(pa.array(keys, pa.string()))
-
-
-def test_numbers_are_rows_as_text() -> None:
-    assert row_keys(pa.array([7, 12])) == [b"7", b"12"]
 
 
 @pytest.mark.parametrize(

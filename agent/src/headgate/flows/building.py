@@ -18,6 +18,7 @@ from headgate.engine import (
     SignificanceSpec,
     WatchedContainer,
 )
+from headgate.events import KeyForm
 from headgate.flows.dataflow import DEFAULT_CONCURRENCY, Dataflow, OozieOrigin, WaveEnd, WaveSpec
 from headgate.flows.grammar.matching import matched
 from headgate.flows.grammar.problems import (
@@ -51,7 +52,7 @@ from headgate.flows.sections.launching import read_launcher
 from headgate.flows.sections.learned import check_learned, read_learned
 from headgate.flows.sections.modes import Deletes, Mode, read_mode
 from headgate.flows.sections.outside import OutsideChecker, read_outside
-from headgate.flows.sections.places import overlap, read_container, read_undecodable
+from headgate.flows.sections.places import overlap, read_container, read_keys, read_undecodable
 from headgate.flows.sections.significance import read_significance
 from headgate.flows.sections.stages import check_stages, output_flows, read_on_change
 from headgate.flows.sections.triggers import check_trigger
@@ -216,6 +217,7 @@ class _Builder:
             priority=self._number("priority", 0),
             python_path=self._python_path(),
             on_undecodable=dict(self._undecodable()),
+            keys=dict(self._keys()),
             spark_pool=pool.text if isinstance(pool, Scalar) else "",
             state=state.text if isinstance(state, Scalar) else "",
             on_change={
@@ -453,6 +455,12 @@ class _Builder:
             policy = read_undecodable(entry.value)
             if policy is not None:
                 yield name, policy
+
+    def _keys(self) -> Iterator[tuple[str, KeyForm]]:
+        for name, entry in self._section("containers"):
+            keys = read_keys(entry.value)
+            if keys is not None:
+                yield name, keys
 
     def _number(self, key: str, default: int) -> int:
         match self._tree.get(key):

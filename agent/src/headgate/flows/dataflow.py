@@ -14,6 +14,7 @@ from headgate.engine import (
     TopicSpec,
     UserMetric,
 )
+from headgate.events import KeyForm
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
 from headgate.flows.sections.modes import Mode, ScanSpec
@@ -91,6 +92,9 @@ class Dataflow(Struct, frozen=True):
     containers without tables."""
     topics: dict[str, TopicSpec] = {}
     """Topics that stages read or write, by name; in ``spec`` they are the same."""
+    keys: dict[str, KeyForm] = {}
+    """By container: whether rows and qualifiers come to a step as text or as bytes, where it is
+    said."""
 
     @property
     def name(self) -> str:

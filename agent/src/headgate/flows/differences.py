@@ -69,6 +69,12 @@ def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         elif old.on_undecodable.get(name) != new.on_undecodable.get(name):
             words = "`on_undecodable`, from the next attempt of a step that reads it"
             yield Change(ChangeKind.CHANGED, part, words)
+        elif old.keys.get(name) != new.keys.get(name):
+            words = (
+                "`keys`, from the next attempt of a step that reads it; a stage that reads it is "
+                "made anew by `headgate stage rebuild`"
+            )
+            yield Change(ChangeKind.CHANGED, part, words)
     for name in (one for one in before if one not in after):
         yield Change(ChangeKind.REMOVED, f"container `{name}`", "not watched any more")
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from headgate.engine import Rivals
 from headgate.events import (
     Gap,
+    KeyForm,
     Outcome,
     RequestPart,
     TableChange,
@@ -19,7 +20,9 @@ from headgate.events import (
     UpdateBatch,
     UpdateKind,
     UpdateMessage,
+    key_bytes,
 )
+from headgate.spark.source.keys import name_array
 from headgate.spark.source.tables import ROW
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.views import ContainerView
@@ -31,6 +34,13 @@ class _Mark(Enum):
 
 READ: Final = _Mark.READ
 """Stands for a value that the messages do not have: the cell must be read."""
+
+REST_OF_ROW: Final = b""
+"""Stands for the cells of a row that are gone and that no update names.
+
+A delete of a row or family reaches columns that the container does not name. Whoever knows which
+cells the row had takes those for deleted that do not come with it.
+"""
 
 Latest = bytes | None | _Mark
 """A cell's newest value, None where it was deleted."""
@@ -148,9 +158,8 @@ class ChangedCells:
         ]
         for column in touched:
             self._put(row, column, READ)
-        if not touched and any(item.has_row(row) for item in self._view.items):
-            # No column is known by name; the row itself is what changed.
-            self._put(row, family, READ)
+        if self._view.is_open(row, family):
+            self._put(row, REST_OF_ROW, READ)
 
     def unread(self) -> list[bytes]:
         """Return the rows with cells that must be read, in order."""
@@ -165,6 +174,10 @@ class ChangedCells:
         for row in rows:
             there = found.get(row, {})
             known = self._rows.get(row, {})
+            if REST_OF_ROW in known:
+                # A marker with a timestamp leaves newer cells: those that stand are named.
+                standing = (column for column in there if self._view.has(row, column))
+                known |= dict.fromkeys((c for c in standing if c not in known), READ)
             for column, latest in known.items():
                 if latest is READ or row in self._astray:
                     known[column] = there.get(column)
@@ -176,8 +189,8 @@ class ChangedCells:
         gone: LatestCells = {
             (row, column): None
             for row, column in self.cells
-            # Of a row whose deleted columns nobody knows by name, those that are there are enough.
-            if column in self._view.declared or row not in rows
+            # Of a row that stands, the cells that do not are gone: all of them are in `found`.
+            if column != REST_OF_ROW or row not in rows
         }
         return gone | found
 
@@ -189,7 +202,10 @@ def _latest(kind: UpdateKind, value: bytes | None) -> Latest:
 
 
 def cell_by_cell(
-    batches: Iterable[pa.RecordBatch], columns: Mapping[str, bytes], decoding: Decoding
+    batches: Iterable[pa.RecordBatch],
+    columns: Mapping[str, bytes],
+    decoding: Decoding,
+    keys: KeyForm = KeyForm.TEXT,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of raw values as ``changes`` returns them: one row for each cell that is there.
 
@@ -197,23 +213,24 @@ def cell_by_cell(
         batches: ``row``, and a binary column for each column of the container.
         columns: ``family:qualifier`` of each of these.
         decoding: of the values.
+        keys: the form of the rows, and of the names of columns.
 
     Raises:
         UndecodableValue: a value does not decode, and that is to fail the step.
     """
     undecoded = UndecodedValues()
     for batch in batches:
-        for name, column in columns.items():
-            at = batch.schema.get_field_index(name)
+        # The columns come in their order, behind the row.
+        for at, (name, column) in enumerate(columns.items(), start=1):
             there = batch.filter(batch.column(at).is_valid())
-            rows = there.column(batch.schema.get_field_index(ROW))
+            rows = there.column(0)
             place = partial(_place, rows, column)
             value, without = decoding.decode(there.column(at).to_pylist(), undecoded, place)
             count = there.num_rows
             cells = pa.RecordBatch.from_pydict(
                 {
                     ROW: rows,
-                    "column": pa.array([name] * count, pa.string()),
+                    "column": name_array([name] * count, keys),
                     "value": value,
                     "deleted": pa.array([False] * count, pa.bool_()),
                 }
@@ -222,4 +239,5 @@ def cell_by_cell(
 
 
 def _place(rows: pa.Array, column: bytes, at: int) -> tuple[bytes, bytes]:
-    return rows[at].as_py().encode(), column
+    row = rows[at].as_py()
+    return key_bytes(row) if isinstance(row, str) else row, column

@@ -11,16 +11,17 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.client import read_rows
-from headgate.engine import Codec, OnUndecodable
+from headgate.engine import OnUndecodable
 from headgate.events import Cut, updates_topic
 from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
 from headgate.spark.containers import StepContainers
 from headgate.spark.kafka.updates import UpdateReader, is_broken, ranges_between
-from headgate.spark.reading import SQL_TYPES, ContainerReader, wanted_columns
-from headgate.spark.source.tables import PAGE, ROW
+from headgate.spark.reading import ROW_TYPES, SQL_TYPES, ContainerReader, wanted_columns
+from headgate.spark.source.keys import key_array, name_array
+from headgate.spark.source.tables import PAGE, ROW, ColumnMapping
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
-from headgate.spark.source.values import ValueType, to_arrow
-from headgate.spark.views import ContainerView, names_of
+from headgate.spark.source.values import ValueType
+from headgate.spark.views import ContainerView
 
 
 class Increment(Struct, frozen=True, eq=False):
@@ -132,15 +133,16 @@ class ChangesReader:
         Raises:
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
-        names = names_of(dict.fromkeys((*view.declared, *(column for _, column in cells))))
+        names = self._containers.column_names(view)
+        called = {column: names.name(column) for column in {column for _, column in cells}}
         values = list(cells.values())
         self.rows_read += len(cells)
         places = list(cells)
         value, without = decoding.decode(values, self._undecoded, places.__getitem__)
         changed = pa.table(
             {
-                ROW: to_arrow([row for row, _ in cells], Codec(), ValueType.STRING),
-                "column": pa.array([names[column] for _, column in cells], pa.string()),
+                ROW: key_array([row for row, _ in cells], ROW_TYPES[view.keys]),
+                "column": name_array([called[column] for _, column in cells], view.keys),
                 "value": value,
                 "deleted": pa.array([value is None for value in values], pa.bool_()),
             }
@@ -164,14 +166,16 @@ class ChangesReader:
     def _everything_large(
         self, view: ContainerView, decoding: Decoding, changed: ChangedCells
     ) -> DataFrame:
-        columns = {
-            name: column for column, name in names_of(wanted_columns(view, None) or ()).items()
-        }
-        raw = dict.fromkeys(columns, ValueType.BINARY.value)
-        frame = self._whole.large(view, None, raw, OnUndecodable.NULL)
-        value = SQL_TYPES[decoding.kind]
-        schema = f"`{ROW}` string, column string, value {value}, deleted boolean"
-        cells = frame.mapInArrow(partial(cell_by_cell, columns=columns, decoding=decoding), schema)
+        columns = self._containers.column_names(view).names(wanted_columns(view, None) or ())
+        mappings = [
+            ColumnMapping(name, column, view.codec, ValueType.BINARY)
+            for name, column in columns.items()
+        ]
+        frame = self._whole.large_columns(view, mappings, OnUndecodable.NULL)
+        key, value = SQL_TYPES[ROW_TYPES[view.keys]], SQL_TYPES[decoding.kind]
+        schema = f"{ROW} {key}, column {key}, value {value}, deleted boolean"
+        each = partial(cell_by_cell, columns=columns, decoding=decoding, keys=view.keys)
+        cells = frame.mapInArrow(each, schema)
         deleted = changed.with_deleted({})
         if not deleted:
             return cells

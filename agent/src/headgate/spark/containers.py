@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from headgate.client import Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
-from headgate.events import ContainerId
+from headgate.events import ContainerId, KeyForm, key_bytes
+from headgate.spark.column_names import ColumnNames
 from headgate.spark.messages import StepRequest
 from headgate.spark.views import ContainerView, ViewError, view_of
 
@@ -19,6 +23,7 @@ class StepContainers:
     def __init__(self, request: StepRequest) -> None:
         self._request = request
         self._containers = {watched.id: watched for watched in request.containers}
+        self._families: dict[str, tuple[bytes, ...]] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -38,7 +43,25 @@ class StepContainers:
                 f"step {self._request.action!r} has no container {container!r}; it has: {known}"
             )
             raise ViewError(message)
-        return view_of(watched, table)
+        return view_of(watched, table, self._request.keys.get(container, KeyForm.TEXT))
+
+    def column_names(
+        self, view: ContainerView, asked: Sequence[bytes] | None = None
+    ) -> ColumnNames:
+        """Return the names of a container's columns.
+
+        Args:
+            view: the container.
+            asked: the columns that a step reads, where these are not the container's own.
+        """
+        return ColumnNames(view, partial(self._families_of, view.table), asked)
+
+    def _families_of(self, table: str) -> tuple[bytes, ...]:
+        if table not in self._families:
+            with self.connect() as connection:
+                names = connection.families(table)
+            self._families[table] = tuple(map(key_bytes, names))
+        return self._families[table]
 
     def policy(self, container: str, asked: str | None) -> OnUndecodable:
         """Return what becomes of a container's values that do not decode.

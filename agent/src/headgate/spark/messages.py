@@ -20,7 +20,7 @@ from headgate.engine import (
     TopicSpec,
     WatchedContainer,
 )
-from headgate.events import Cut, Origin
+from headgate.events import Cut, KeyForm, Origin
 from headgate.spark.ledger import RunKey
 
 
@@ -123,6 +123,8 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """The agent's, by which observers let a program of its own keep what its run names."""
     stage: StageRequest | None = None
     """What it has besides where the action is a stage."""
+    keys: dict[str, KeyForm] = {}
+    """By container, the form of rows and qualifiers; ``TEXT`` where it is not said."""
 
     @property
     def key(self) -> RunKey:

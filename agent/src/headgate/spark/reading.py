@@ -8,17 +8,17 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from headgate.client import ScanRange
 from headgate.engine import OnUndecodable
+from headgate.events import KeyForm, key_bytes, key_text, printable_key
+from headgate.spark.column_names import ColumnNames
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
-from headgate.spark.source.datasource import text_of
 from headgate.spark.source.tables import PAGE, ROW, ColumnMapping, ScannedColumns, to_batch
 from headgate.spark.source.undecodable import UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
-from headgate.spark.views import ContainerView, names_of
+from headgate.spark.views import ContainerView
 
 _LEAVES_KEY: Final = "spark.sql.leafNodeDefaultParallelism"
 _REMOTE_PARTITIONS: Final = 8
@@ -31,6 +31,9 @@ SQL_TYPES: Final = {
     ValueType.LONG: "bigint",
 }
 """Types of columns, in the words of Spark's schemas."""
+
+ROW_TYPES: Final = {KeyForm.TEXT: ValueType.STRING, KeyForm.BINARY: ValueType.BINARY}
+"""The type of rows, and of what names columns, by a container's form of keys."""
 
 
 class ContainerReader:
@@ -109,12 +112,13 @@ class ContainerReader:
         # A whole table may hold notify cells, which are nobody's data.
         if not view.uniform or (wanted is None and not view.families):
             cells = _inside(view, cells, wanted)
+        names = self._containers.column_names(view, None if columns is None else wanted)
+        typed = names.typed(types)
         found = wanted
         if found is None:
-            found = tuple(dict.fromkeys((*view.declared, *sorted(cells.columns()))))
-            found += view.named(types, found)
-        mappings = _mappings(view, found, types)
-        batch = to_batch(cells, mappings, ValueType.STRING, policy, self._undecoded)
+            found = tuple(dict.fromkeys((*view.declared, *sorted(cells.columns()), *typed)))
+        mappings = _mappings(view, names, found, typed)
+        batch = to_batch(cells, mappings, ROW_TYPES[view.keys], policy, self._undecoded)
         return pa.Table.from_batches([batch])
 
     def large(
@@ -126,31 +130,32 @@ class ContainerReader:
     ) -> DataFrame:
         """Return a container as a frame that tasks read in parallel."""
         wanted = wanted_columns(view, columns) or ()
-        mappings = _mappings(view, wanted, types)
-        names = {mapping.name: mapping.column.decode() for mapping in mappings}
-        fields = ", ".join(f"`{mapping.name}` {SQL_TYPES[mapping.kind]}" for mapping in mappings)
+        names = self._containers.column_names(view, None if columns is None else wanted)
+        mappings = _mappings(view, names, wanted, names.typed(types))
+        return self.large_columns(view, mappings, policy)
+
+    def large_columns(
+        self, view: ContainerView, mappings: Sequence[ColumnMapping], policy: OnUndecodable
+    ) -> DataFrame:
+        """Return columns of a container as a frame that tasks read in parallel."""
+        # Names are any text: Spark is given numbers, and columns are renamed by their places.
+        places = {f"c{at}": mapping for at, mapping in enumerate(mappings)}
+        fields = "".join(f", {place} {SQL_TYPES[m.kind]}" for place, m in places.items())
         reader = (
             self._spark.read.format("headgate")
-            .schema(f"`{ROW}` string, {fields}")
-            .options(**self._containers.address(view.table, view.codec), columns=json.dumps(names))
-            .option("start", text_of(view.extent.start))
+            .schema(f"{ROW} {SQL_TYPES[ROW_TYPES[view.keys]]}{fields}")
+            .options(**self._containers.address(view.table, view.codec))
+            .option("columns", json.dumps({p: key_text(m.column) for p, m in places.items()}))
+            .option("start", printable_key(view.extent.start))
             .option("partitions", self._parallelism())
             .option("on_undecodable", policy.value)
         )
         if view.extent.stop is not None:
-            reader = reader.option("stop", text_of(view.extent.stop))
-        frame = reader.load()
-        if view.uniform:
-            return frame
-        for mapping in mappings:
-            inside = sql.lit(False)  # noqa: FBT003 - a literal of SQL
-            for start, stop in view.ranges(mapping.column):
-                part = sql.encode(ROW, "UTF-8") >= sql.lit(start)
-                if stop is not None:
-                    part &= sql.encode(ROW, "UTF-8") < sql.lit(stop)
-                inside |= part
-            frame = frame.withColumn(mapping.name, sql.when(inside, sql.col(mapping.name)))
-        return frame.dropna("all", subset=[mapping.name for mapping in mappings])
+            reader = reader.option("stop", printable_key(view.extent.stop))
+        if not view.uniform:
+            ranges = {place: _texts(view.ranges(m.column)) for place, m in places.items()}
+            reader = reader.option("ranges", json.dumps(ranges))
+        return reader.load().toDF(ROW, *(mapping.name for mapping in mappings))
 
     def _parallelism(self) -> int:
         if is_remote(self._spark):
@@ -166,20 +171,24 @@ def wanted_columns(view: ContainerView, columns: Sequence[str] | None) -> tuple[
         columns: those that the step asks for; None for those that the container names.
     """
     if columns is not None:
-        return tuple(column.encode() for column in columns)
+        return tuple(dict.fromkeys(map(key_bytes, columns)))
     return view.declared if view.complete else None
 
 
 def _mappings(
-    view: ContainerView, columns: Iterable[bytes], types: Mapping[str, str]
+    view: ContainerView, names: ColumnNames, columns: Iterable[bytes], types: Mapping[bytes, str]
 ) -> list[ColumnMapping]:
     natural = natural_type(view.codec)
     return [
         ColumnMapping(
-            name, column, view.codec, ValueType(types[name]) if name in types else natural
+            name, column, view.codec, ValueType(types[column]) if column in types else natural
         )
-        for column, name in names_of(columns).items()
+        for name, column in names.names(columns).items()
     ]
+
+
+def _texts(ranges: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[str, str | None]]:
+    return [(key_text(start), None if stop is None else key_text(stop)) for start, stop in ranges]
 
 
 def _inside(

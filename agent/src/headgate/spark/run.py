@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.events import Cut
+from headgate.events import Cut, key_bytes
 from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.containers import StepContainers
 from headgate.spark.kafka.updates import UpdateReader
@@ -221,7 +221,7 @@ class Run:
             container: its name in the dataflow.
             table: which of its tables, where it has several.
             columns: ``family:qualifier`` of the columns to read, where the container does not
-                name them or not all are wanted.
+                name them or not all are wanted; texts of keys (``headgate.events.key_text``).
             types: ``string``, ``binary``, ``double`` or ``long`` for columns of the frame that
                 are to have another type than the codec's.
             on_undecodable: ``fail``, ``null`` or ``skip`` (leaves the row out): what becomes of a
@@ -229,10 +229,12 @@ class Run:
                 where not given.
 
         Returns:
-            One row per HBase row that has a cell in the container: ``row`` (string) and a column
-            for each qualifier. Null where the row has no such cell or it cannot be decoded. Names
-            are qualifiers, or ``family:qualifier`` where two families have one qualifier. Columns
-            that the container, ``columns`` or ``types`` name are there even where no row has them.
+            One row per HBase row that has a cell in the container: ``row`` (text of the key, or
+            bytes where the container has ``keys: binary``) and a column for each HBase column. Null
+            where the row has no such cell or it cannot be decoded. Names are qualifiers where the
+            container has one family or declares the column, and no other one with that qualifier;
+            else ``family:qualifier``. Columns that the container, ``columns`` or ``types`` name are
+            there even where no row has them.
 
         Raises:
             ViewError: no such container, or one that needs ``table`` or ``columns``.
@@ -278,8 +280,11 @@ class Run:
             on_undecodable: as in ``read``; ``skip`` leaves the cell out.
 
         Returns:
-            One row per cell: ``row`` (string), ``column`` (named as in ``read``), ``value``
-            (newest; null where deleted or not decodable) and ``deleted``.
+            One row per cell: ``row`` (as in ``read``), ``column`` (the name that ``read`` gives
+            it, as bytes where the container has ``keys: binary``), ``value`` (newest; null where
+            deleted or not decodable) and ``deleted``. An empty ``column``, which is ``deleted``,
+            stands for all cells of the row that come with no name of their own: a delete reached
+            columns that the container does not declare.
 
         Raises:
             ViewError: no such container, or one that needs ``table``.
@@ -358,9 +363,9 @@ class Run:
         put: leave a column or a row out of the frame where what is stored is to stay.
 
         Args:
-            frame: ``row`` (string, binary or integer) and a column for each HBase column, named
-                as ``read`` names them. Text and binary are put as they are, numbers in the
-                container's codec.
+            frame: ``row`` (text of the key, binary or integer) and a column for each HBase column,
+                named as ``read`` names them, or ``family:qualifier``. Text and binary are put as
+                they are, numbers in the container's codec.
             container: its name in the dataflow.
             table: which of its tables, where it has several.
             timestamp: of all cells, in milliseconds; the server's clock by default. With one, a
@@ -385,13 +390,22 @@ class Run:
     ) -> int:
         """Delete the container's cells of the given rows and return how many rows were named.
 
+        Of a row that is what the container has of it, and nothing else: whole rows only where the
+        container has whole rows.
+
+        Args:
+            rows: texts of keys, or bytes.
+            container: its name in the dataflow.
+            table: which of its tables, where it has several.
+
         Raises:
-            ViewError: no such container, or one that needs ``table``.
+            ViewError: no such container, or one that needs ``table``; or a row that is not in it,
+                and then nothing is deleted.
             RunCancelled: the run was cancelled.
         """
         if self._cancelled():
             message = f"run {self.id} was cancelled; nothing more is deleted"
             raise RunCancelled(message)
         view = self._containers.view(container, table)
-        keys = [row.encode() if isinstance(row, str) else row for row in rows]
+        keys = [key_bytes(row) if isinstance(row, str) else row for row in rows]
         return self._writer.delete(keys, view)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from headgate.client import ScanRange
 from headgate.engine import Codec, WatchedContainer
-from headgate.events import NOTIFY_FAMILY, Item
+from headgate.events import NOTIFY_FAMILY, Item, KeyForm, key_text
 
 _NOTIFY = NOTIFY_FAMILY + b":"
 
@@ -25,6 +24,7 @@ class ContainerView(Struct, frozen=True):
     table: str
     items: tuple[Item, ...]
     codec: Codec
+    keys: KeyForm = KeyForm.TEXT
 
     @property
     def declared(self) -> tuple[bytes, ...]:
@@ -40,8 +40,13 @@ class ContainerView(Struct, frozen=True):
     @property
     def families(self) -> tuple[str, ...]:
         """Column families that the container names, each once."""
-        named = (item.family.decode() for item in self.items if item.family is not None)
-        return tuple(dict.fromkeys(named))
+        named = (item.family for item in self.items if item.family is not None)
+        return tuple(key_text(family) for family in dict.fromkeys(named))
+
+    @property
+    def has_all_families(self) -> bool:
+        """Whether an item is of whole rows, so that only the table knows the families."""
+        return any(item.family is None for item in self.items)
 
     @property
     def uniform(self) -> bool:
@@ -52,15 +57,10 @@ class ContainerView(Struct, frozen=True):
     def extent(self) -> ScanRange:
         """The smallest range of rows and columns that has all items."""
         stops = [item.stop for item in self.items]
-        columns: tuple[bytes, ...] = ()
-        if all(item.family is not None for item in self.items):
-            whole = {item.family for item in self.items if item.qualifier is None}
-            chosen = [item.family if item.family in whole else item.column for item in self.items]
-            columns = tuple(dict.fromkeys(column for column in chosen if column is not None))
         return ScanRange(
             start=min(item.start for item in self.items),
             stop=None if None in stops else max(stop for stop in stops if stop is not None),
-            columns=columns,
+            columns=_columns_of(self.items),
         )
 
     def has(self, row: bytes, column: bytes) -> bool:
@@ -69,32 +69,49 @@ class ContainerView(Struct, frozen=True):
             return False
         return any(item.has_row(row) and item.has_column(column) for item in self.items)
 
-    def named(self, names: Iterable[str], known: Iterable[bytes]) -> tuple[bytes, ...]:
-        """Return the columns of the container that the names of a frame mean and nobody knows yet.
+    def is_open(self, row: bytes, family: bytes) -> bool:
+        """Return whether the container has cells of a row whose columns it does not name.
 
-        A name without a family is one where the container has a single family.
+        Args:
+            row: the row.
+            family: ``family:``, or nothing for all families.
         """
-        known_names = set(names_of(known).values()) | {
-            column.decode(errors="replace") for column in known
-        }
-        family = self.families[0] if len(self.families) == 1 else None
-        columns = (
-            name if ":" in name or family is None else f"{family}:{name}"
-            for name in dict.fromkeys(names)
-            if name not in known_names
+        return any(
+            item.qualifier is None
+            and item.has_row(row)
+            and (not family or item.family is None or item.family + b":" == family)
+            for item in self.items
         )
-        return tuple(
-            column
-            for column in (text.encode() for text in columns)
-            if b":" in column and any(item.has_column(column) for item in self.items)
-        )
+
+    def touched(self, row: bytes) -> tuple[bytes, ...] | None:
+        """Return what the container is of a row, as a client names columns to delete.
+
+        Returns:
+            ``family:qualifier``, or a family alone for all of it; no names for the whole row, and
+            None where the row is not in the container.
+        """
+        items = [item for item in self.items if item.has_row(row)]
+        if not items:
+            return None
+        return _columns_of(items)
 
     def ranges(self, column: bytes) -> tuple[tuple[bytes, bytes | None], ...]:
         """Return the ranges of rows in which a column belongs to the container."""
         return tuple((item.start, item.stop) for item in self.items if item.has_column(column))
 
 
-def view_of(watched: WatchedContainer, table: str | None = None) -> ContainerView:
+def _columns_of(items: Sequence[Item]) -> tuple[bytes, ...]:
+    """Return the columns of items, a family alone for all of it; none for whole rows."""
+    if any(item.family is None for item in items):
+        return ()
+    whole = {item.family for item in items if item.qualifier is None}
+    chosen = [item.family if item.family in whole else item.column for item in items]
+    return tuple(dict.fromkeys(column for column in chosen if column is not None))
+
+
+def view_of(
+    watched: WatchedContainer, table: str | None = None, keys: KeyForm = KeyForm.TEXT
+) -> ContainerView:
     """Return the container's part of a table, which need not be named where there is only one.
 
     Raises:
@@ -112,58 +129,4 @@ def view_of(watched: WatchedContainer, table: str | None = None) -> ContainerVie
     if not items:
         message = f"container {watched.id!r} has nothing in table {chosen!r}"
         raise ViewError(message)
-    return ContainerView(watched.id, chosen, items, watched.codec)
-
-
-def names_of(columns: Iterable[bytes]) -> dict[bytes, str]:
-    """Return a name for each column: its qualifier, or all of it where two have one qualifier."""
-    listed = list(columns)
-    texts = [column.decode(errors="backslashreplace") for column in listed]
-    short = [text.partition(":")[2] or text for text in texts]
-    often = Counter(short)
-    return {
-        column: name if often[name] == 1 else text
-        for column, name, text in zip(listed, short, texts, strict=True)
-    }
-
-
-def target_columns(
-    view: ContainerView, names: Sequence[str], families: Sequence[str]
-) -> Mapping[str, bytes]:
-    """Return the HBase column for each column of a frame that is written to the container.
-
-    Args:
-        view: where to.
-        names: the frame's columns without ``row``: short names of declared columns,
-            ``family:qualifier``, or new qualifiers where only one family is possible.
-        families: the table's families, used where the container names none.
-
-    Raises:
-        ViewError: a column has no place, or only one outside the container.
-    """
-    declared = {name: column for column, name in names_of(view.declared).items()}
-    possible = view.families or tuple(f for f in families if f != NOTIFY_FAMILY.decode())
-    targets = {}
-    for name in names:
-        if name in declared:
-            targets[name] = declared[name]
-            continue
-        if ":" in name:
-            column = name.encode()
-        elif len(possible) == 1:
-            column = f"{possible[0]}:{name}".encode()
-        else:
-            message = (
-                f"column {name!r} could go to family {' or '.join(possible)} of container "
-                f"{view.name!r}; name it family:qualifier"
-            )
-            raise ViewError(message)
-        if not any(item.has_column(column) for item in view.items):
-            known = ", ".join(sorted(declared)) or "none declared"
-            message = (
-                f"column {name!r} is not in container {view.name!r} (its columns: {known}); "
-                "rename it, or drop it before writing"
-            )
-            raise ViewError(message)
-        targets[name] = column
-    return targets
+    return ContainerView(watched.id, chosen, items, watched.codec, keys)

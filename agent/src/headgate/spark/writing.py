@@ -12,11 +12,12 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sql
 
-from headgate.events import Origin, encode_origin
+from headgate.events import Origin, encode_origin, key_text, printable_key
+from headgate.spark.column_names import target_columns
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
 from headgate.spark.source.tables import ROW, write_batch
-from headgate.spark.views import ContainerView, ViewError, target_columns
+from headgate.spark.views import ContainerView, ViewError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ class ContainerWriter:
         if len(names) == len(_names(frame)):
             message = f"the frame for container {view.name!r} has no column {ROW!r} with its keys"
             raise ViewError(message)
-        targets = target_columns(view, names, self._families(view))
+        targets = target_columns(view, self._containers.column_names(view), names)
         if isinstance(frame, DataFrame):
             collected = _collected(frame, limits)
             if collected is None:
@@ -98,18 +99,25 @@ class ContainerWriter:
         """Delete a container's cells of the given rows and return how many rows were named.
 
         Raises:
+            ViewError: a row is not in the container; nothing is deleted.
             RequestRefused: the observer or the server refused.
         """
+        rows: dict[tuple[bytes, ...], list[bytes]] = {}
+        for key in keys:
+            columns = view.touched(key)
+            if columns is None:
+                message = (
+                    f"row {printable_key(key)} is not in container {view.name!r}, so nothing of it "
+                    "can be deleted there: leave it out"
+                )
+                raise ViewError(message)
+            rows.setdefault(columns, []).append(key)
+        deleted = 0
         with self._containers.connect() as connection:
-            deleted = connection.delete(view.table, keys, view.extent.columns, origin=self._origin)
+            for columns, several in rows.items():
+                deleted += connection.delete(view.table, several, columns, origin=self._origin)
         self.rows_written += deleted
         return deleted
-
-    def _families(self, view: ContainerView) -> tuple[str, ...]:
-        if view.families:
-            return view.families
-        with self._containers.connect() as connection:
-            return tuple(connection.families(view.table))
 
     def _write_large(
         self,
@@ -119,12 +127,20 @@ class ContainerWriter:
         timestamp: int | None,
     ) -> int:
         counted = Observation()
+        # Names are any text: Spark is given numbers, by the places of the columns.
+        places = [ROW if name == ROW else f"c{at}" for at, name in enumerate(frame.columns)]
+        columns = {
+            place: key_text(targets[name])
+            for place, name in zip(places, frame.columns, strict=True)
+            if name != ROW
+        }
         writer = (
-            frame.observe(counted, sql.count(sql.lit(1)).alias("rows"))
+            frame.toDF(*places)
+            .observe(counted, sql.count(sql.lit(1)).alias("rows"))
             .write.format("headgate")
             .mode("append")
             .options(**self._containers.address(view.table, view.codec))
-            .option("columns", json.dumps({name: c.decode() for name, c in targets.items()}))
+            .option("columns", json.dumps(columns))
             .option("origin", base64.b64encode(encode_origin(self._origin)).decode())
         )
         if timestamp is not None:

@@ -38,7 +38,7 @@ from headgate.client.structs import (
     time_range_struct,
     values_of,
 )
-from headgate.events import Origin
+from headgate.events import Origin, key_text
 from headgate.settings import write_address
 
 TIMEOUT: Final = 60.0
@@ -128,7 +128,7 @@ class Thrift2Connection:
 
     def _refusal(self, method: str, error: Any) -> RequestRefused:
         text = error.message or "no reason given"
-        detail = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        detail = text.decode(errors="backslashreplace") if isinstance(text, bytes) else str(text)
         first = detail.splitlines()[0] if detail else "no reason given"
         return RequestRefused(f"{method} was refused by {self.address}: {first}", detail)
 
@@ -451,9 +451,9 @@ class Thrift2Connection:
         self._call("createTable", description, list(splits) or None)
 
     def families(self, table: str) -> list[str]:
-        """Return the names of a table's column families."""
+        """Return the names of a table's column families, as texts of keys."""
         description = self._call("getTableDescriptor", table_struct(table))
-        return [family.name.decode() for family in description.columns or ()]
+        return [key_text(family.name) for family in description.columns or ()]
 
     def add_family(self, table: str, family: str) -> None:
         """Add a column family to a table, which stays in service."""

@@ -23,6 +23,14 @@ from headgate.events.control import (
     control_key,
 )
 from headgate.events.cuts import GONE, Cut, known_from, lost_after
+from headgate.events.keys import (
+    KeyForm,
+    UnreadableKey,
+    key_bytes,
+    key_text,
+    printable_key,
+    typed_key,
+)
 from headgate.events.machines import MachineLoad, decode_machine, encode_machine
 from headgate.events.notify import (
     NOTIFY_ALL,
@@ -93,6 +101,7 @@ __all__ = [
     "Gap",
     "Gate",
     "Item",
+    "KeyForm",
     "MachineLoad",
     "MalformedEvent",
     "Notify",
@@ -103,6 +112,7 @@ __all__ = [
     "RequestPart",
     "TableChange",
     "TableChangeKind",
+    "UnreadableKey",
     "UpdateBatch",
     "UpdateKind",
     "UpdateMessage",
@@ -123,12 +133,16 @@ __all__ = [
     "encode_origin_text",
     "encode_update",
     "fits_table",
+    "key_bytes",
+    "key_text",
     "known_from",
     "lost_after",
     "origin_text",
     "partition_of",
+    "printable_key",
     "row_prefix_end",
     "table_of",
     "table_problem",
+    "typed_key",
     "updates_topic",
 ]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from headgate.engine import Codec, CodecName, Count, OnUndecodable, WatchedContainer
-from headgate.events import Container, ContainerId, Item, row_prefix_end
+from headgate.events import (
+    Container,
+    ContainerId,
+    Item,
+    KeyForm,
+    UnreadableKey,
+    row_prefix_end,
+    typed_key,
+)
 from headgate.flows.grammar.kinds import Either, Key, ListOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, nearest
 from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
@@ -141,6 +148,11 @@ _CONTAINER_KEYS = RecordOf(
             Single("`rows` or `cells`", words=("rows", "cells")),
             "what one element is; default `rows`",
         ),
+        "keys": Key(
+            Single("`text` or `binary`", words=tuple(KeyForm)),
+            "what rows and qualifiers are for a step: `text` (default), in which bytes that are no "
+            "UTF-8 text, and backslashes, are written `\\xNN`; or `binary`",
+        ),
         "on_undecodable": Key(
             Single("`fail`, `null` or `skip`", words=tuple(OnUndecodable)),
             "what becomes of a value that the codec cannot read when a step reads it: the step "
@@ -177,6 +189,15 @@ def read_undecodable(tree: Tree) -> OnUndecodable | None:
     match tree.get("on_undecodable") if isinstance(tree, Mapping) else None:
         case Scalar(text=text):
             return OnUndecodable(text)
+        case _:
+            return None
+
+
+def read_keys(tree: Tree) -> KeyForm | None:
+    """Return what a container's keys are for a step; None where it is not said."""
+    match tree.get("keys") if isinstance(tree, Mapping) else None:
+        case Scalar(text=text):
+            return KeyForm(text)
         case _:
             return None
 
@@ -265,25 +286,14 @@ def _rows(tree: Mapping, findings: Findings) -> tuple[bytes, bytes | None]:
             return b"", None
 
 
-_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\)?")
-
-
 def _bytes(text: str, written: Scalar, findings: Findings) -> bytes:
-    r"""Return the bytes of a row or qualifier: UTF-8 with ``\xNN`` for a byte, as HBase's shell."""
-    parts: list[bytes] = []
-    end = 0
-    for escape in _ESCAPE.finditer(text):
-        parts.append(text[end : escape.start()].encode())
-        end = escape.end()
-        match escape[1]:
-            case None:
-                findings.error(
-                    written.at,
-                    f"a lone backslash in `{text}`",
-                    "write `\\\\` for a backslash, `\\x00` for a byte, outside of double quotes",
-                )
-            case "\\":
-                parts.append(b"\\")
-            case code:
-                parts.append(bytes.fromhex(code[1:]))
-    return b"".join([*parts, text[end:].encode()])
+    """Return the bytes of a row or qualifier as a dataflow file writes them."""
+    try:
+        return typed_key(text)
+    except UnreadableKey as error:
+        findings.error(
+            written.at,
+            str(error),
+            "write `\\\\` for a backslash, `\\x00` for a byte, outside of double quotes",
+        )
+        return text.encode(errors="backslashreplace")

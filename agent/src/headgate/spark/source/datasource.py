@@ -1,6 +1,7 @@
 r"""PySpark's data source ``headgate``: HBase tables through a Thrift2 server.
 
-Options (rows are text in which ``\xNN`` stands for one byte):
+Rows and qualifiers are texts of keys: UTF-8 text as it is, every other byte and the backslash as
+``\xNN``. A ``row`` of type binary has the bytes themselves. Options:
 
 ==============  ==================================================================================
 host, port      the Thrift2 server, or an observer's listener
@@ -10,6 +11,8 @@ columns         JSON object: column of the frame to ``family:qualifier``, where 
 codec           ``utf8`` (default), ``float64``, ``int64``, ``json`` or ``opaque``; ``codec.path``
 codecs          JSON object: column of the frame to its codec, where codecs differ
 start, stop     first row, and first row after the range
+ranges          JSON object: column of the frame to a list of ``[first row, first row after]``, the
+                latter null at the end of the table; cells of other rows are not seen
 since, until    only cells written at or after, and before, in milliseconds
 partitions      how many partitions to make at least; each region is one by itself
 page            rows a request
@@ -29,7 +32,6 @@ from __future__ import annotations
 
 import base64
 import gc
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,11 +57,12 @@ from pyspark.sql.types import (
 
 from headgate.client import ScanRange, Thrift2Connection
 from headgate.engine import Codec, CodecName, OnUndecodable
-from headgate.events import Origin, decode_origin
+from headgate.events import Origin, decode_origin, key_bytes
 from headgate.spark.source.tables import (
     PAGE,
     ROW,
     ColumnMapping,
+    RowRanges,
     read_batches,
     split_extent,
     write_batch,
@@ -79,19 +82,6 @@ class OptionError(ValueError):
     """An option or a schema that the data source cannot work with."""
 
 
-def row_of(text: str) -> bytes:
-    r"""Return a row from its text, in which ``\xNN`` is one byte."""
-    escaped = text.encode()
-    return re.sub(rb"\\x([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), escaped)
-
-
-def text_of(row: bytes) -> str:
-    """Return a row as text that ``row_of`` reads back."""
-    return "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte != ord("\\") else f"\\x{byte:02x}" for byte in row
-    )
-
-
 @dataclass(frozen=True)
 class TableOptions:
     """What the options say; picklable, since tasks carry it."""
@@ -109,6 +99,7 @@ class TableOptions:
     origin: Origin | None
     timestamp: int | None
     on_undecodable: OnUndecodable
+    ranges: Mapping[str, RowRanges]
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> TableOptions:
@@ -132,8 +123,8 @@ class TableOptions:
             codec=_codec(options.get("codec", CodecName.UTF8), options.get("codec.path", "")),
             codecs=_object(options, "codecs"),
             extent=ScanRange(
-                start=row_of(start),
-                stop=None if stop is None else row_of(stop),
+                start=key_bytes(start),
+                stop=None if stop is None else key_bytes(stop),
                 since=_whole(options, "since", None),
                 until=_whole(options, "until", None),
             ),
@@ -142,6 +133,7 @@ class TableOptions:
             origin=None if origin is None else decode_origin(base64.b64decode(origin)),
             timestamp=_whole(options, "timestamp", None),
             on_undecodable=_policy(options.get("on_undecodable", OnUndecodable.NULL)),
+            ranges=_ranges(options),
         )
 
     def connect(self) -> Thrift2Connection:
@@ -156,14 +148,14 @@ class TableOptions:
         """
         column = self.columns.get(name, name)
         if ":" in column:
-            return column.encode()
+            return key_bytes(column)
         if not self.family:
             message = (
                 f"column {name!r} has no family: set option 'family', or map it in 'columns' "
                 f'as {{"{name}": "family:qualifier"}}'
             )
             raise OptionError(message)
-        return f"{self.family}:{column}".encode()
+        return key_bytes(f"{self.family}:{column}")
 
     def codec_of(self, name: str) -> Codec:
         """Return the codec of a frame's column."""
@@ -186,6 +178,22 @@ def _object(options: Mapping[str, str], name: str) -> dict[str, str]:
     except msgspec.MsgspecError as error:
         message = f"option {name!r} must be a JSON object of texts: {error}"
         raise OptionError(message) from error
+
+
+def _ranges(options: Mapping[str, str]) -> dict[str, RowRanges]:
+    try:
+        texts = msgspec.json.decode(
+            options.get("ranges", "{}"), type=dict[str, list[tuple[str, str | None]]]
+        )
+    except msgspec.MsgspecError as error:
+        message = f"option 'ranges' must be a JSON object of lists of [first, after]: {error}"
+        raise OptionError(message) from error
+    return {
+        name: tuple(
+            (key_bytes(start), None if stop is None else key_bytes(stop)) for start, stop in each
+        )
+        for name, each in texts.items()
+    }
 
 
 def _codec(name: str, path: str) -> Codec:
@@ -257,6 +265,7 @@ class HBaseReader(DataSourceReader):  # type: ignore[misc]
                 options.column(field.name),
                 options.codec_of(field.name),
                 _kind(field.name, field.dataType),
+                options.ranges.get(field.name),
             )
             for field in schema.fields
             if field.name != ROW

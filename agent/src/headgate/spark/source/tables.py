@@ -11,14 +11,19 @@ from msgspec import Struct
 from headgate.client import Region, ScanRange, Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
 from headgate.events import Origin
+from headgate.spark.source.keys import key_array, row_keys
 from headgate.spark.source.undecodable import UndecodedValues
-from headgate.spark.source.values import ValueType, row_keys, to_arrow, to_bytes
+from headgate.spark.source.values import ValueType, to_bytes
 
 ROW: Final = "row"
 """Name of the frame's column with the row's key."""
 
 PAGE: Final = 5_000
 """Rows asked of the server at a time: fastest of those tried between 1,000 and 20,000."""
+
+
+RowRanges = tuple[tuple[bytes, bytes | None], ...]
+"""First row, and first row after the range; None at the end of the table."""
 
 
 class ColumnMapping(Struct, frozen=True):
@@ -28,6 +33,8 @@ class ColumnMapping(Struct, frozen=True):
     column: bytes
     codec: Codec = Codec()
     kind: ValueType = ValueType.DOUBLE
+    ranges: RowRanges | None = None
+    """The rows whose cells are seen; all where None."""
 
 
 class ScannedColumns:
@@ -80,6 +87,29 @@ class ScannedColumns:
         return {family + b":" + name: values for (family, name), values in self._values.items()}
 
 
+def seen(cells: ScannedColumns, mappings: Sequence[ColumnMapping]) -> ScannedColumns:
+    """Return the cells that lie in the ranges of their columns, and the rows that have one."""
+    if all(mapping.ranges is None for mapping in mappings):
+        return cells
+    columns = cells.columns()
+    kept = ScannedColumns(mapping.column for mapping in mappings)
+    for at, row in enumerate(cells.rows):
+        present = {
+            mapping.column: value
+            for mapping in mappings
+            if (value := columns[mapping.column][at]) is not None and _is_in(row, mapping.ranges)
+        }
+        if present:
+            kept.add_row(row, present)
+    return kept
+
+
+def _is_in(row: bytes, ranges: RowRanges | None) -> bool:
+    return ranges is None or any(
+        start <= row and (stop is None or row < stop) for start, stop in ranges
+    )
+
+
 def _schema(mappings: Sequence[ColumnMapping], row: ValueType) -> pa.Schema:
     fields = [(ROW, row.arrow), *((mapping.name, mapping.kind.arrow) for mapping in mappings)]
     return pa.schema(fields)
@@ -101,7 +131,7 @@ def to_batch(
     """
     values = cells.columns()
     absent: list[bytes | None] = [None] * len(cells.rows)
-    arrays = [to_arrow(cells.rows, Codec(), row)]
+    arrays = [key_array(cells.rows, row)]
     without: set[int] = set()
     for mapping in mappings:
         decoded, left_out = undecoded.decode(
@@ -143,7 +173,7 @@ def read_batches(
     for results in connection.pages(table, narrowed, page):
         cells = ScannedColumns(wanted)
         cells.add(results)
-        yield to_batch(cells, mappings, row, policy, undecoded)
+        yield to_batch(seen(cells, mappings), mappings, row, policy, undecoded)
 
 
 def write_batch(

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from headgate.engine import Codec, OnUndecodable
+from headgate.events import printable_key
 from headgate.spark.source.values import ValueType, to_arrow
 
 _PRINTED: Final = 20
@@ -81,8 +82,8 @@ class UndecodedValues:
         column: bytes,
     ) -> None:
         words = (
-            f"row {_text(row)}, column {_text(column)}: {_shown(value)} is no {kind.value} in "
-            f"codec {codec.name.value}{' at $.' + codec.path if codec.path else ''}"
+            f"row {printable_key(row)}, column {printable_key(column)}: {_shown(value)} is no "
+            f"{kind.value} in codec {codec.name.value}{' at $.' + codec.path if codec.path else ''}"
         )
         if policy is OnUndecodable.FAIL:
             message = (
@@ -126,10 +127,6 @@ def _undecoded(values: Sequence[bytes | None], decoded: pa.Array) -> list[int]:
         return []
     places = pc.indices_nonzero(decoded.is_null()).to_pylist()
     return [place for place in places if values[place] is not None]
-
-
-def _text(name: bytes) -> str:
-    return name.decode(errors="backslashreplace")
 
 
 def _shown(value: bytes) -> str:

@@ -23,6 +23,7 @@ from headgate.events import (
     UpdateBatch,
     UpdateKind,
     canonical_table,
+    key_text,
     updates_topic,
 )
 from headgate.spark.kafka.ranges import OffsetRange, RecordsUnavailable
@@ -50,9 +51,9 @@ SCHEMA: Final = pa.schema(
         ("offset", pa.int64()),
     ]
 )
-"""One row per cell. ``timestamp`` is in milliseconds, -1 where the server chose; ``received`` in
-seconds; ``kind`` is a name of ``UpdateKind`` in lower case; dataflow, action and run say who wrote,
-null where that is not known."""
+"""One row per cell. ``column`` is the text of a key; ``timestamp`` is in milliseconds, -1 where the
+server chose; ``received`` in seconds; ``kind`` is a name of ``UpdateKind`` in lower case; dataflow,
+action and run say who wrote, null where that is not known."""
 
 _DDL: Final = (
     "table string, row binary, column string, kind string, value binary, timestamp bigint, "
@@ -165,7 +166,7 @@ def _batch(
 
 
 def _cell(batch: UpdateBatch, at: int) -> tuple[bytes, str, str, bytes | None, int]:
-    column = batch.columns[at].decode(errors="backslashreplace")
+    column = key_text(batch.columns[at])
     kind = _KINDS[batch.kinds[at]]
     return batch.rows[at], column, kind, batch.values[at], batch.timestamps[at]
 

@@ -191,18 +191,3 @@ def _packed(column: Any, layout: struct.Struct) -> list[bytes | None]:
 def _decimal(value: Any) -> bytes:
     # repr is the shortest text that reads back as the same double.
     return (repr(value) if isinstance(value, float) else str(value)).encode()
-
-
-def row_keys(column: pa.Array | pa.ChunkedArray) -> list[bytes]:
-    """Return row keys as bytes.
-
-    Raises:
-        UnwritableValue: a key is null or empty, which HBase has no row for.
-    """
-    if pa.types.is_integer(column.type):
-        column = column.cast(pa.string())
-    keys = to_bytes(column, Codec())
-    if not all(keys):
-        message = "column 'row' has a null or an empty key; every row to write needs one"
-        raise UnwritableValue(message)
-    return [key for key in keys if key]

@@ -295,6 +295,7 @@ class Attempts:
             result_proof=self._context.seals.proof((key.result_row,)),
             kafka_properties=self._context.kafka_properties,
             on_undecodable=state.dataflow.on_undecodable,
+            keys=state.dataflow.keys,
             stage=stage_request(
                 state.dataflow,
                 state.definition,

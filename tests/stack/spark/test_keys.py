@@ -1,0 +1,179 @@
+"""Rows and qualifiers of all bytes on the real HBase, Kafka and Spark, by driver and by tasks."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headgate.client import Thrift2Connection
+from headgate.engine import Codec, CodecName, WatchedContainer
+from headgate.events import Container, ContainerId, Item, KeyForm
+from headgate.spark import StepRequest, Thrift2Address
+from headgate.spark.run import DRIVER_BYTES_KEY, DRIVER_ROWS_KEY, Run
+
+if TYPE_CHECKING:
+    from conftest import RunningStack
+
+pytestmark = pytest.mark.stack
+
+PATHS = ("driver", "tasks")
+QUALIFIERS = (
+    b"pm2.5",
+    b"temp (C)",
+    b"a`b",
+    b"x y",
+    b"[0]",
+    b"a,b",
+    b"a",
+    b"A",
+    b"c0",
+    b"row",
+    b"column",
+    b"f:x",
+    b"g:x",
+    b"other:x",
+    b"\\",
+    b"\\x41",
+    b"line\nline",
+    b'"',
+    b"'",
+    b"${x}",
+    b"*",
+    b"\xff\x00\x80",
+    "größe °C".encode(),
+    b"q" * 1000,
+)
+"""Names that mean something to Spark's parser, to JSON or to HBase's shell, and ordinary ones."""
+
+
+@pytest.fixture
+def connection(stack: RunningStack) -> Iterator[Thrift2Connection]:
+    with Thrift2Connection(*stack.thrift2) as opened:
+        yield opened
+
+
+@pytest.fixture(params=PATHS)
+def path(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """Whether the driver reads and writes, or tasks do."""
+    most = "0" if request.param == "tasks" else "1000000000"
+    spark.conf.set(DRIVER_ROWS_KEY, most)
+    spark.conf.set(DRIVER_BYTES_KEY, most)
+    yield request.param
+    spark.conf.unset(DRIVER_ROWS_KEY)
+    spark.conf.unset(DRIVER_BYTES_KEY)
+
+
+def run_of(
+    stack: RunningStack,
+    spark: SparkSession,
+    keys: KeyForm = KeyForm.TEXT,
+    codec: CodecName = CodecName.OPAQUE,
+    **containers: tuple[Item, ...],
+) -> Run:
+    watched = tuple(
+        WatchedContainer(Container(ContainerId(name), items), Codec(codec))
+        for name, items in containers.items()
+    )
+    request = StepRequest(
+        "keys", "step", "r", 1, 1, "m:f", Thrift2Address(*stack.thrift2), "k",
+        containers=watched, keys=dict.fromkeys(containers, keys),
+    )  # fmt: skip
+    return Run(spark, request, cast(Any, nullcontext), cancelled=lambda: False)
+
+
+def random_keys(seed: int, count: int, longest: int = 1000) -> list[bytes]:
+    """Return distinct keys of all byte values, lengths 1 to ``longest``, short ones often."""
+    random_ = random.Random(seed)
+    found: dict[bytes, None] = {}
+    while len(found) < count:
+        length = random_.choice((1, 2, 3, 4, 8, random_.randint(1, longest)))
+        found[random_.randbytes(length)] = None
+    return list(found)
+
+
+@pytest.mark.parametrize("keys", KeyForm)
+def test_rows_and_columns_of_all_names_are_read_and_written_as_they_are(
+    stack: RunningStack,
+    spark: SparkSession,
+    connection: Thrift2Connection,
+    path: str,
+    keys: KeyForm,
+) -> None:
+    source = stack.table(f"keys_in_{path}_{keys}", ["f", "g"])
+    target = stack.table(f"keys_out_{path}_{keys}", ["f", "g"])
+    rows = random_keys(1, 60)
+    columns = [b"f:" + qualifier for qualifier in QUALIFIERS] + [b"g:a", b"g:pm2.5"]
+    values = {
+        column: [b"%d" % n if (n + at) % 3 else None for n in range(len(rows))]
+        for at, column in enumerate(columns)
+    }
+    connection.put_columns(source, rows, values)
+    names = [column.partition(b":") for column in columns]
+
+    def items(table: str) -> tuple[Item, ...]:
+        return tuple(Item(table, family, qualifier) for family, _, qualifier in names)
+
+    run = run_of(stack, spark, keys, source=items(source), target=items(target))
+    frame = run.read("source")
+    run.write(frame, "target")
+
+    assert len(set(frame.columns)) == len(columns) + 1
+    assert dict(connection.scan(target)) == dict(connection.scan(source))
+
+
+def test_each_part_of_a_group_is_read_in_its_own_rows(
+    stack: RunningStack, spark: SparkSession, connection: Thrift2Connection, path: str
+) -> None:
+    table = stack.table(f"keys_group_{path}", ["f"])
+    rows = [bytes([number, 0xFF]) for number in range(0x70, 0x90)]
+    connection.put_columns(table, rows, {b"f:a": rows, b"f:b": rows})
+    parts = (
+        Item(table, b"f", b"a", b"\x7a", b"\x85"),
+        Item(table, b"f", b"b", b"\x80", b"\x8a"),
+    )
+
+    frame = run_of(stack, spark, KeyForm.BINARY, c=parts).read("c").orderBy("row")
+
+    assert [(bytes(r.row), bool(r.a), bool(r.b)) for r in frame.collect()] == [
+        (row, b"\x7a" <= row < b"\x85", b"\x80" <= row < b"\x8a") for row in rows[10:26]
+    ]
+
+
+TYPES = (
+    (CodecName.UTF8, "double", b"7.0"),
+    (CodecName.UTF8, "long", b"7"),
+    (CodecName.UTF8, "string", b"7"),
+    (CodecName.INT64, "long", (7).to_bytes(8, "big")),
+    (CodecName.FLOAT64, "double", struct.pack(">d", 7.0)),
+    (CodecName.OPAQUE, "binary", b"\xff"),
+)
+
+
+def test_every_type_goes_both_ways_under_every_name(
+    stack: RunningStack, spark: SparkSession, connection: Thrift2Connection, path: str
+) -> None:
+    """Each type has some of the names; nothing of the table changes."""
+    table = stack.table(f"keys_types_{path}", ["f", "g"])
+    rows = random_keys(2, 5)
+    names = [QUALIFIERS[at :: len(TYPES)] for at in range(len(TYPES))]
+    for (_, _, value), mine in zip(TYPES, names, strict=True):
+        connection.put_columns(table, rows, {b"f:" + q: [value] * len(rows) for q in mine})
+    before = dict(connection.scan(table))
+
+    for (codec, kind, _), mine in zip(TYPES, names, strict=True):
+        items = tuple(Item(table, b"f", qualifier) for qualifier in mine)
+        run = run_of(stack, spark, codec=codec, c=items)
+        called = run.read("c").columns[1:]
+        frame = run.read("c", types=dict.fromkeys(called, kind))
+        run.write(frame, "c")
+
+        assert {field.dataType.simpleString() for field in frame.schema.fields[1:]} == {
+            {"long": "bigint"}.get(kind, kind)
+        }
+    assert dict(connection.scan(table)) == before
