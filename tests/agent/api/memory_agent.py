@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -237,7 +238,10 @@ class MemoryAgent(Agent):
         self._rows = self.memory
         found = SimpleNamespace(table_exists=lambda table: table in self.tables)
         self._connections = cast(
-            "Any", SimpleNamespace(trouble=None, call=lambda what, _: what(found))
+            "Any",
+            SimpleNamespace(
+                trouble=None, call=lambda what, _: what(found), while_wanted=lambda _: nullcontext()
+            ),
         )
         self._broker = cast("Any", SimpleNamespace(announce=lambda name: self.on_announced(name)))
         self._retention = cast("Any", SimpleNamespace(remove=self.rested.append))

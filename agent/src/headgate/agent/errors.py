@@ -11,6 +11,10 @@ class Unreachable(AgentError):
     """HBase or Kafka did not answer within the time the configuration allows."""
 
 
+class HBaseRefused(AgentError):
+    """HBase refuses a request, and would refuse it again."""
+
+
 class Fenced(AgentError):
     """Another agent took the dataflow over: this one may neither save nor start anything of it."""
 

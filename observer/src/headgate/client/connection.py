@@ -57,6 +57,16 @@ _BEHIND: Final = 2
 """Rows to ask for to see the last of a range: a backward scan begins with the border itself."""
 
 
+_FINAL_CAUSES: Final = (
+    "NoSuchColumnFamilyException",
+    "TableNotFoundException",
+    "NamespaceNotFoundException",
+    "AccessDeniedException",
+    "DoNotRetryIOException",
+)
+"""What HBase names in errors that it marks as worth a repetition, because it has repeated them."""
+
+
 class Thrift2Connection:
     """Reads and writes HBase tables through one Thrift2 server (buffered, binary).
 
@@ -130,7 +140,11 @@ class Thrift2Connection:
         text = error.message or "no reason given"
         detail = text.decode(errors="backslashreplace") if isinstance(text, bytes) else str(text)
         first = detail.splitlines()[0] if detail else "no reason given"
-        return RequestRefused(f"{method} was refused by {self.address}: {first}", detail)
+        return RequestRefused(
+            f"{method} was refused by {self.address}: {first}",
+            detail,
+            may_pass=_may_pass(error, detail),
+        )
 
     # -- cells -------------------------------------------------------------------------------
 
@@ -486,3 +500,13 @@ class Thrift2Connection:
         """Return the table's regions in the order of their rows."""
         locations = self._call("getAllRegionLocations", table.encode())
         return sorted(map(region_of, locations), key=lambda region: region.start)
+
+
+def _may_pass(error: Any, detail: str) -> bool | None:
+    """Return whether a request that was refused may succeed later; None where nobody says."""
+    if isinstance(error, thrift.TIOError):
+        return bool(error.canRetry) and not any(cause in detail for cause in _FINAL_CAUSES)
+    if isinstance(error, TApplicationException):
+        # Whatever the server did not expect: a row that is too long, or a server that starts.
+        return None if error.type == TApplicationException.INTERNAL_ERROR else False
+    return False

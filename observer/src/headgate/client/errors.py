@@ -19,8 +19,11 @@ class RequestRefused(ClientError):
 
     Attributes:
         detail: the server's whole text, which is often a Java stack trace.
+        may_pass: whether the same request may succeed later; None where the server does not say,
+            as with an internal error.
     """
 
-    def __init__(self, message: str, detail: str) -> None:
+    def __init__(self, message: str, detail: str, *, may_pass: bool | None = None) -> None:
         super().__init__(message)
         self.detail = detail
+        self.may_pass = may_pass

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.agent.api.messages import ErrorView, ProblemView
-from headgate.agent.errors import AgentError, Refused, UnknownDataflow
+from headgate.agent.errors import AgentError, HBaseRefused, Refused, UnknownDataflow
 from headgate.flows import DataflowErrors
 
 log = structlog.get_logger("headgate.agent.api")
@@ -30,6 +30,8 @@ def _status(error: Exception) -> int:
             return 404
         case Refused():
             return 409
+        case HBaseRefused():
+            return 502
         case _:
             return 503
 

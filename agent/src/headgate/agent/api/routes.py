@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
@@ -22,7 +22,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.agent.api.access import CALLER, FORWARDED, Note, Peers, Role, note
+from headgate.agent.api.access import (
+    CALLER,
+    FORWARDED,
+    SAFE_METHODS,
+    Note,
+    Peers,
+    Role,
+    note,
+)
 from headgate.agent.api.answers import ERROR_ANSWERS, JSON, json_answer
 from headgate.agent.api.definitions import Definitions
 from headgate.agent.api.forwarding import (
@@ -71,6 +79,7 @@ from headgate.agent.training.parquet import PARQUET, write_pairs
 from headgate.agent.training.task import unpack
 
 _FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
+_CLIENT_LEFT = 499  # as proxies log it; nobody is there to read it
 _LOOK = 1.0  # seconds between two looks whether a dataflow runs whose wave is waited for
 
 
@@ -419,9 +428,34 @@ def _guarded(api: _Api, route: ApiRoute) -> Callable[[Request], Awaitable[Respon
                 f"this wants the role {route.role.value}, and {caller.name} has "
                 f"{caller.role.value}; ask with a token that has it",
             )
-        return await route.handler(api, request)
+        if request.method not in SAFE_METHODS:
+            # A change goes on to its end, whoever has left.
+            return await route.handler(api, request)
+        return await _while_wanted(request, route.handler(api, request))
 
     return serve
+
+
+async def _while_wanted(request: Request, answering: Coroutine[Any, Any, Response]) -> Response:
+    """Return an answer, which is not worked on any more once the client has left."""
+    answer = asyncio.ensure_future(answering)
+    left = asyncio.ensure_future(_has_left(request))
+    try:
+        await asyncio.wait({answer, left}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+    finally:
+        for task in (answer, left):
+            task.cancel()
+    await asyncio.wait({answer})
+    return Response(status_code=_CLIENT_LEFT)
+
+
+async def _has_left(request: Request) -> None:
+    """Return when the client has closed its connection."""
+    await request.body()  # a handler finds it in the request
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def make_application(agent: Agent, peers: Peers) -> Starlette:

@@ -305,15 +305,23 @@ class Agent:
         """Do something that may wait for HBase on a thread, and return the result.
 
         Raises:
-            Unreachable: it took too long; it may still be done when HBase is back.
+            Unreachable: it took too long. A call under way may still be done; none is repeated.
         """
+        gone = threading.Event()
+
+        def wanted() -> T:
+            with self._connections.while_wanted(gone.is_set):
+                return work()
+
         try:
             async with asyncio.timeout(_STORE):
-                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+                return await anyio.to_thread.run_sync(wanted, abandon_on_cancel=True)
         except TimeoutError as error:
             raise Unreachable(
                 f"HBase did not answer in {_STORE:g} s: {self.trouble() or 'it is busy'}"
             ) from error
+        finally:
+            gone.set()
 
     def parse(
         self, source: str, file: str, profile: str | None, name: str | None = None

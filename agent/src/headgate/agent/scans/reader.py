@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from headgate.agent.errors import Unreachable
+from headgate.agent.errors import HBaseRefused, Unreachable
 from headgate.agent.ports import Extent, ScannedCells, TimeRange
 from headgate.agent.scans.chunks import read_chunk
 from headgate.agent.scans.container_rows import ContainerRows, RowsLimit
@@ -161,6 +161,11 @@ class TableScanner:
         except Unreachable as error:
             log.info("read put off", problem=str(error))
             self._submit(task, _AGAIN)
+        except HBaseRefused as error:
+            task.failures += 1
+            self._troubles[task.table] = str(error)
+            log.warning("read put off", table=task.table, problem=str(error))
+            self._submit(task, pause_after(task.failures))
         except SystemExit:
             raise
         except BaseException as error:  # noqa: BLE001 whatever it is, somebody waits for an answer

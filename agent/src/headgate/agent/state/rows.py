@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from typing import Protocol, TypeVar
 
 import structlog
 
-from headgate.agent.errors import Unreachable
+from headgate.agent.errors import HBaseRefused, Unreachable
 from headgate.client import (
     ClientError,
     ConnectionFailed,
@@ -19,6 +22,7 @@ from headgate.client import (
     Thrift2Connection,
 )
 from headgate.events import Origin, agent_origin
+from headgate.settings import write_address
 from headgate.spark import LEDGER_FAMILY
 
 log = structlog.get_logger("headgate.agent.hbase")
@@ -30,6 +34,9 @@ FAMILIES = ("spec", "state", "history", LEDGER_FAMILY)
 _REPLY = 20.0  # seconds; a call takes milliseconds, and a flow stands still while it is waited for
 _FIRST_BACKOFF = 0.05  # seconds; an observer that restarts is back after a few tenths
 _FIRST_WARNING = 0.5  # seconds without HBase until the log says so; then twice as long, and so on
+_UNSAID = 10.0
+"""Seconds for which a call is repeated that the server answers with an internal error: a server
+that starts gives it, and so does one that meets a row longer than HBase takes."""
 _LONGEST_BACKOFF = 2.0  # seconds; HBase comes back after tens of seconds
 
 
@@ -66,27 +73,62 @@ class HBaseConnections:
     """Connections to one Thrift2 server, one for each call under way; safe in several threads.
 
     A call that finds no server is repeated with growing pauses, so every call must be one that may
-    be repeated.
+    be repeated. A call that the server refuses for good is not repeated.
 
     Args:
         host: where the server or an observer listens.
         port: its Thrift2 port.
         stopping: set when the agent ends, after which nothing is repeated.
         patience: seconds before a call gives up that says nothing of it; None for ever.
+        connect: opens a connection, with a limit in seconds for each reply.
+        clock: any time in seconds that only passes.
     """
 
     def __init__(
-        self, host: str, port: int, stopping: threading.Event, patience: float | None = None
+        self,
+        host: str,
+        port: int,
+        stopping: threading.Event,
+        patience: float | None = None,
+        connect: Callable[[str, int, float], Thrift2Connection] = Thrift2Connection,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.address = f"{host}:{port}"
+        self.address = write_address(host, port)
         self._host = host
         self._port = port
         self._stopping = stopping
         self._patience = patience
+        self._connect = connect
+        self._clock = clock
         self._idle: list[Thrift2Connection] = []
         self._lock = threading.Lock()
-        self.trouble: str | None = None
-        """What kept the last call from succeeding, in words; None when it succeeded."""
+        self._waiting: dict[int, str] = {}
+        """What keeps each call from succeeding that waits for the server, by the call's number."""
+        self._numbers = count()
+        self._answered = -math.inf
+        """When the server last did what a call asked for."""
+        self._asking = threading.local()
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps calls from succeeding, in words; None where none waits for the server.
+
+        A server that does what other calls ask for is no outage.
+        """
+        with self._lock:
+            return next(iter(self._waiting.values()), None)
+
+    @contextmanager
+    def while_wanted(self, gone: Callable[[], bool]) -> Iterator[None]:
+        """Give up calls of this thread that wait for the server, once nobody wants their result.
+
+        ``gone`` returns whether that is so.
+        """
+        self._asking.gone = gone
+        try:
+            yield
+        finally:
+            self._asking.gone = None
 
     def call(self, what: Callable[[Thrift2Connection], T], patience: float | None = None) -> T:
         """Carry out a call, and repeat it while the server is away.
@@ -96,21 +138,36 @@ class HBaseConnections:
             patience: seconds before giving up; those of all calls where None.
 
         Raises:
-            Unreachable: the server was away for that long, or the agent stops.
+            Unreachable: the server was away for that long, nobody wants the result any more, or the
+                agent stops.
+            HBaseRefused: the server refuses the call, and would refuse it again.
         """
-        patience = self._patience if patience is None else patience
-        started = time.monotonic()
+        number = next(self._numbers)
+        try:
+            return self._repeated(number, what, self._patience if patience is None else patience)
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+
+    def _repeated(
+        self, number: int, what: Callable[[Thrift2Connection], T], patience: float | None
+    ) -> T:
+        started = self._clock()
         backoff = _FIRST_BACKOFF
         warn_after = _FIRST_WARNING
         while True:
+            tried = self._clock()
+            connection = None
             try:
                 connection = self._take()
                 result = what(connection)
             except ClientError as error:
-                self.trouble = str(error)
-                waited = time.monotonic() - started
-                if not isinstance(error, ConnectionFailed):
+                if connection is not None and not isinstance(error, ConnectionFailed):
                     self._give(connection)
+                waited = self._clock() - started
+                if _is_final(error, waited):
+                    raise HBaseRefused(f"HBase refuses this: {error}") from error
+                self._note(number, error, tried)
                 if patience is not None and waited + backoff > patience:
                     raise Unreachable(
                         f"HBase does not answer at {self.address}: {error}"
@@ -122,11 +179,32 @@ class HBaseConnections:
                     raise Unreachable(
                         f"the agent stops while HBase does not answer at {self.address}: {error}"
                     ) from error
+                gone = getattr(self._asking, "gone", None)
+                if gone is not None and gone():
+                    raise Unreachable(
+                        f"nobody waits any more for HBase at {self.address}"
+                    ) from error
                 backoff = min(_LONGEST_BACKOFF, backoff * 2)
+            except BaseException:
+                if connection is not None:
+                    # Nobody knows what is left in it.
+                    connection.close()
+                raise
             else:
-                self.trouble = None
                 self._give(connection)
+                with self._lock:
+                    self._answered = self._clock()
+                    self._waiting.clear()
                 return result
+
+    def _note(self, number: int, error: ClientError, tried: float) -> None:
+        """Note why a call waits, unless the server did what another asked for meanwhile."""
+        said = isinstance(error, RequestRefused) and error.may_pass is None
+        with self._lock:
+            if said or self._answered >= tried:
+                self._waiting.pop(number, None)
+            else:
+                self._waiting[number] = str(error)
 
     def close(self) -> None:
         """Close idle connections."""
@@ -139,11 +217,18 @@ class HBaseConnections:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return Thrift2Connection(self._host, self._port, _REPLY)
+        return self._connect(self._host, self._port, _REPLY)
 
     def _give(self, connection: Thrift2Connection) -> None:
         with self._lock:
             self._idle.append(connection)
+
+
+def _is_final(error: ClientError, waited: float) -> bool:
+    """Return whether a call that failed need not be repeated, after so many seconds."""
+    if not isinstance(error, RequestRefused) or error.may_pass:
+        return False
+    return error.may_pass is False or waited >= _UNSAID
 
 
 class HBaseRows:

@@ -1,7 +1,7 @@
 """Who may ask the agent's API for what, and what is taken from nobody."""
 
 from headgate.agent.api.access.connections import IdentifiedConnection, RenewedContext, follow_files
-from headgate.agent.api.access.guard import CALLER, Guard, GuardSettings, Note, note
+from headgate.agent.api.access.guard import CALLER, SAFE_METHODS, Guard, GuardSettings, Note, note
 from headgate.agent.api.access.peers import FORWARDED, Peers
 from headgate.agent.api.access.tokens import (
     OwnTokens,
@@ -19,6 +19,7 @@ from headgate.agent.roles import Caller, Role
 __all__ = [
     "CALLER",
     "FORWARDED",
+    "SAFE_METHODS",
     "Caller",
     "CertificateGrant",
     "Guard",

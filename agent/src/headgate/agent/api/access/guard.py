@@ -42,7 +42,8 @@ STANDING_FOR: Final = "headgate-caller"
 STANDING_FOR_ROLE: Final = "headgate-role"
 
 _NOTES: Final = "headgate.notes"
-_SAFE: Final = frozenset({"GET", "HEAD"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+"""Methods of requests that change nothing."""
 _BODY_SECONDS: Final = 30.0  # for a body to arrive whole
 _LONGEST_PATH: Final = 300  # characters of a path in the log
 _LONGEST_NAME: Final = 100
@@ -336,7 +337,7 @@ class _Answered:
     def _audit(self, status: int) -> None:
         scope = self._scope
         caller: Caller | None = scope.get("state", {}).get(CALLER)
-        if caller is None or scope["method"] in _SAFE:
+        if caller is None or scope["method"] in SAFE_METHODS:
             return
         about: Note = scope["state"].get(_NOTES, Note())
         log.info(
@@ -346,8 +347,8 @@ class _Answered:
             via=repr(caller.via) if caller.via else None,
             source=_source(scope),
             request=_request(scope),
-            dataflow=repr(about.dataflow) if about.dataflow else None,
-            action=repr(about.action) if about.action else None,
+            dataflow=repr(about.dataflow[:_LONGEST_NAME]) if about.dataflow else None,
+            action=repr(about.action[:_LONGEST_NAME]) if about.action else None,
             status=status,
         )
 

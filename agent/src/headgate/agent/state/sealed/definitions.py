@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,10 @@ PREFIX_END = b"flow0"  # "0" follows "/"
 
 DEFINITION = b"spec:definition"
 SEAL = b"spec:seal"
+_LONGEST_NAME: Final = 1000
+"""Bytes. Files take 100 characters; rows of strangers, which agents list, may be longer, up to what
+HBase takes as a row beside the prefixes of the state table."""
+_SHOWN: Final = 60  # characters of a name that is none, in messages
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -161,15 +166,27 @@ def check_name(name: str) -> None:
     """Refuse a name that could not be a row.
 
     Raises:
-        Refused: it is empty or has a slash.
+        Refused: it is empty, has a slash, or is longer than HBase takes a row.
     """
-    if not name or "/" in name:
-        raise Refused(f"{name!r} cannot name a dataflow; use letters, digits, '-', '_' and '.'")
+    if not _is_possible(name):
+        raise Refused(
+            f"{name[:_SHOWN]!r} cannot name a dataflow; use letters, digits, '-', '_' and '.'"
+        )
 
 
 def row_of(name: str) -> bytes:
-    """Return the row of a dataflow."""
+    """Return the row of a dataflow.
+
+    Raises:
+        UnknownDataflow: no dataflow can have this name.
+    """
+    if not _is_possible(name):
+        raise UnknownDataflow(f"no dataflow is called {name[:_SHOWN]!r}, and none could be")
     return PREFIX + name.encode()
+
+
+def _is_possible(name: str) -> bool:
+    return bool(name) and "/" not in name and len(name.encode()) <= _LONGEST_NAME
 
 
 def sign(seals: Seals, name: str, value: bytes) -> bytes:
