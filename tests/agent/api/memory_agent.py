@@ -267,7 +267,7 @@ class MemoryAgent(Agent):
 
     def ail(self, words: str) -> None:
         """Be without HBase, for a reason."""
-        self._connections.trouble = words
+        cast("Any", self._connections).trouble = words
 
     def save(self, source: str = SOURCE, directory: str = ".", **parts: Any) -> Definition:
         """Have a definition in the table that nobody has taken."""

@@ -15,6 +15,10 @@ class HBaseRefused(AgentError):
     """HBase refuses a request, and would refuse it again."""
 
 
+class KafkaRefused(AgentError):
+    """Kafka refuses a request, and would refuse it again."""
+
+
 class Fenced(AgentError):
     """Another agent took the dataflow over: this one may neither save nor start anything of it."""
 

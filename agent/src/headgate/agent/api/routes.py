@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
@@ -436,7 +436,7 @@ def _guarded(api: _Api, route: ApiRoute) -> Callable[[Request], Awaitable[Respon
     return serve
 
 
-async def _while_wanted(request: Request, answering: Coroutine[Any, Any, Response]) -> Response:
+async def _while_wanted(request: Request, answering: Awaitable[Response]) -> Response:
     """Return an answer, which is not worked on any more once the client has left."""
     answer = asyncio.ensure_future(answering)
     left = asyncio.ensure_future(_has_left(request))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 import structlog
@@ -32,6 +32,7 @@ from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
 from headgate.agent.kafka.feed import FETCH_WAIT, POLL, Deliver, Feed, KafkaFeed
 from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.kafka.refusals import asking, is_refusal, refused
 from headgate.agent.kafka.retention import Retention, RetentionRefused
 from headgate.agent.ports import Found
 from headgate.agent.supervision import Supervision, ThreadKind
@@ -168,6 +169,8 @@ class KafkaBroker:
                 break
             except KafkaException as error:
                 left = deadline - time.monotonic()
+                if left <= 0 and is_refusal(error):
+                    raise refused(self._bootstrap, error) from error
                 if left <= 0:
                     raise Unreachable(
                         f"Kafka does not answer at {self._bootstrap}: {self._why(error)}; start "
@@ -247,7 +250,7 @@ class KafkaBroker:
             answer.result()
         except KafkaException as error:
             cause = error.args[0]
-            if cause.retriable() or cause.code() < 0:
+            if not is_refusal(error):
                 raise Unreachable(
                     f"Kafka at {self._bootstrap} does not answer: {self._why(error)}"
                 ) from error
@@ -321,14 +324,8 @@ class KafkaBroker:
     def _why(self, error: KafkaException) -> str:
         return self._troubles.words(error.args[0], self._admin)
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        try:
-            yield
-        except KafkaException as error:
-            raise Unreachable(
-                f"Kafka at {self._bootstrap} does not answer: {self._why(error)}"
-            ) from error
+    def _asking(self) -> AbstractContextManager[None]:
+        return asking(self._bootstrap, self._why)
 
     def _make_producer(self) -> Producer:
         return Producer(
