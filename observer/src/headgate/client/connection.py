@@ -13,8 +13,9 @@ from thriftpy2.thrift import TApplicationException, TClient, TException
 from thriftpy2.transport.buffered import TCyBufferedTransport
 from thriftpy2.transport.socket import TSocket
 
-from headgate.client.errors import ConnectionFailed, RequestRefused
+from headgate.client.errors import ConnectionFailed
 from headgate.client.puts import encode_puts
+from headgate.client.refusals import refusal
 from headgate.client.rows import (
     Cell,
     Columns,
@@ -55,16 +56,6 @@ _BATCH: Final = 1_000
 
 _BEHIND: Final = 2
 """Rows to ask for to see the last of a range: a backward scan begins with the border itself."""
-
-
-_FINAL_CAUSES: Final = (
-    "NoSuchColumnFamilyException",
-    "TableNotFoundException",
-    "NamespaceNotFoundException",
-    "AccessDeniedException",
-    "DoNotRetryIOException",
-)
-"""What HBase names in errors that it marks as worth a repetition, because it has repeated them."""
 
 
 class Thrift2Connection:
@@ -126,25 +117,15 @@ class Thrift2Connection:
         try:
             return self._exchange(method, encoded) if encoded else call(*arguments, **named)
         except (thrift.TIOError, thrift.TIllegalArgument) as error:
-            raise self._refusal(method, error) from error
+            raise refusal(method, self.address, error) from error
         except TApplicationException as error:
-            raise self._refusal(method, error) from error
+            raise refusal(method, self.address, error) from error
         except (TException, ProtocolError, OSError, EOFError) as error:
             # What is left in the stream belongs to this reply, so nothing after it can be read.
             self._broken = error
             self.close()
             message = f"{method} to {self.address} got no reply: {error}"
             raise ConnectionFailed(message) from error
-
-    def _refusal(self, method: str, error: Any) -> RequestRefused:
-        text = error.message or "no reason given"
-        detail = text.decode(errors="backslashreplace") if isinstance(text, bytes) else str(text)
-        first = detail.splitlines()[0] if detail else "no reason given"
-        return RequestRefused(
-            f"{method} was refused by {self.address}: {first}",
-            detail,
-            may_pass=_may_pass(error, detail),
-        )
 
     # -- cells -------------------------------------------------------------------------------
 
@@ -500,13 +481,3 @@ class Thrift2Connection:
         """Return the table's regions in the order of their rows."""
         locations = self._call("getAllRegionLocations", table.encode())
         return sorted(map(region_of, locations), key=lambda region: region.start)
-
-
-def _may_pass(error: Any, detail: str) -> bool | None:
-    """Return whether a request that was refused may succeed later; None where nobody says."""
-    if isinstance(error, thrift.TIOError):
-        return bool(error.canRetry) and not any(cause in detail for cause in _FINAL_CAUSES)
-    if isinstance(error, TApplicationException):
-        # Whatever the server did not expect: a row that is too long, or a server that starts.
-        return None if error.type == TApplicationException.INTERNAL_ERROR else False
-    return False
