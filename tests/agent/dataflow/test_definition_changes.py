@@ -141,3 +141,23 @@ def test_a_scan_is_given_up_with_its_container(two_steps: str) -> None:
     feed(world, rows=5, value=b"2")
     wave(world, agent)
     assert outcomes(agent, "first") == ["committed"]
+
+
+def test_a_stage_that_an_edit_has_rebuilt_is_not_in_quarantine() -> None:
+    text = """
+name: two-steps
+containers: {input: in c:v}
+actions:
+  first: {stage: "stages:first", reads: input, out: made, when: {input: {sequence: 1}}}
+  second: {stage: "stages:second", in: {x: first.made}, retries: 1}
+"""
+    world = World(parse_dataflow(text, "test"))
+    world.failing["second"] = 1
+    agent = started(world)
+    feed(world)
+    world.run(lambda: True)
+    assert "in quarantine: second" in status(world, agent).words
+    changed_to(world, agent, source=text.replace("in c:v", "in c:w"))
+    assert status(world, agent).words == ""
+    world.run(lambda: True)
+    assert [request.action for request in world.commits][-2:] == ["first", "second"]

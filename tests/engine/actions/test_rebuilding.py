@@ -34,9 +34,12 @@ def source(name: str) -> ActionSpec:
     return ActionSpec(name, bounds=(EACH,), stage=ActionFlows(outputs=("u",)), retry=TWICE)
 
 
-def reader(name: str, *makers: str, rule: str = "all") -> ActionSpec:
+def reader(
+    name: str, *makers: str, rule: str = "all", setting: tuple[str, ...] | None = None
+) -> ActionSpec:
     inputs = {f"of_{maker}": FlowId(maker, "u") for maker in makers}
-    return ActionSpec(name, stage=ActionFlows(inputs, ("u",), RunnableSpec(rule)), retry=TWICE)
+    flows = ActionFlows(inputs, ("u",), RunnableSpec(rule, setting))
+    return ActionSpec(name, stage=flows, retry=TWICE)
 
 
 def driven(*actions: ActionSpec) -> EngineTester:
@@ -311,3 +314,56 @@ def test_upkeep_gives_way_to_what_people_have_asked_for(chain: EngineTester):
     chain.compact("a", wholly=False)
     assert launched(chain.finish("a", result="state")) == ["a"]
     assert last(chain, "a").purpose is RunPurpose.COMPACT
+
+
+# -- what the first run of a rebuilt stage reads ---------------------------------------------------
+
+
+def framed(tester: EngineTester, name: str, *keys: str) -> None:
+    """End a run that has made an increment for each of these framing keys."""
+    made = [Produced("u", f"{name}-{key}", key, 1) for key in keys]
+    tester.finish(name, *made, result="state")
+
+
+def test_a_table_to_look_things_up_in_stays_after_a_rebuild():
+    tester = driven(
+        source("t"), source("q"), reader("j", "t", "q", rule="lookup", setting=("of_t",))
+    )
+    write(tester)
+    finish(tester, "t", "t1")
+    finish(tester, "q", "q1")
+    finish(tester, "j", "j1")
+    tester.rebuild("j", with_sources=True)
+    finish(tester, "t", "t-whole")
+    finish(tester, "q", "q-whole")
+    assert reads(tester, "j") == {"of_t": ["t-whole"], "of_q": ["q-whole"]}
+    finish(tester, "j", "j2")
+    write(tester)
+    assert finish(tester, "q", "q3") == ["j"]
+    assert reads(tester, "j") == {"of_t": ["t-whole"], "of_q": ["q3"]}
+
+
+def test_a_rebuilt_stage_reads_only_frames_that_belong_together():
+    tester = driven(source("l"), source("r"), reader("j", "l", "r", rule="aligned"))
+    write(tester)
+    framed(tester, "l", "1")
+    framed(tester, "r", "1")
+    tester.rebuild("j", with_sources=True)
+    framed(tester, "l", "1", "2", "3")
+    framed(tester, "r", "2", "3")
+    finish(tester, "j", "j1")
+    taken = [launch.taken for launch in tester.launches("j")]
+    keys = [[one.read[0].key for one in run.values() if one.read] for run in taken]
+    assert ["2", "2"] in keys
+    assert all(len(set(of_run)) <= 1 for of_run in keys)
+
+
+def test_a_stage_whose_maker_has_one_framing_key_is_rebuilt_with_nothing():
+    tester = driven(source("a"), reader("b", "a"))
+    write(tester)
+    framed(tester, "a", "1", "2")
+    finish(tester, "b", "b1")
+    tester.rebuild("b", with_sources=True)
+    framed(tester, "a", "1")
+    assert last(tester, "b").purpose is RunPurpose.REBUILD
+    assert reads(tester, "b") == {}

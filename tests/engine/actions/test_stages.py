@@ -344,14 +344,15 @@ def test_what_another_specification_still_has_keeps_waiting():
     tester = driven(source("a", "u"), idle, stage("b", {"x": "a.u"}, after=("idle",)))
     write(tester)
     tester.finish("a", made("u", 0))
-    other = driven(source("a", "u"), stage("b", {"x": "a.u"}), stage("c", {"y": "a.u"})).spec
+    other = driven(source("a", "u"), stage("b", {"x": "a.u"})).spec
 
     tester.handle(SpecificationChanged(tester.now, other))
 
     assert names(tester, "b") == {"x": ["u-0"]}
+    tester.finish("b")
     write(tester)
     tester.finish("a", made("u", 1))
-    assert tester.launches("c")[0].taken["y"].read[0].index == 1  # numbered on
+    assert tester.launches("b")[-1].taken["x"].read[0].index == 1  # numbered on
 
 
 def test_a_wrong_runnable_is_refused_with_its_stage():

@@ -26,6 +26,7 @@ from headgate.engine import (
     Resumed,
     RetryRequested,
     RunRequested,
+    RunState,
     SpecificationChanged,
 )
 from headgate.flows import Dataflow
@@ -190,6 +191,9 @@ class Commands:
         state.quarantined = {n: why for n, why in state.quarantined.items() if n in names}
         self._consumption.subscribe(now)
         self._port.handle(SpecificationChanged(now, dataflow.spec))
+        for name in tuple(state.quarantined):
+            if state.engine.actions[name].state is not RunState.QUARANTINED:
+                del state.quarantined[name]  # it is rebuilt
         # Asked for again, it would bring the former watch list back.
         self._barriers.drop(WatchesInEffect)
         self._barriers.narrow(state.tables, now)

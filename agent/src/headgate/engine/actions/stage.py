@@ -136,11 +136,12 @@ class Stage:
         self.wanted = RunPurpose.REBUILD
         self.awaited = frozenset(awaited)
         self.asked = self.answered = None
+        self.remembered = {}
         for name in self.awaited:
             self.connectors[name] = Connector(self.connectors[name].source)
 
     def everything(self) -> Take:
-        """Return what a run takes that begins with nothing: of each flow all that there is."""
+        """Return what a run takes that begins with nothing: of each flow the oldest frame."""
         return Take.oldest((name for name, view in self.views().items() if view.waiting), {})
 
     def deliver(self, name: str, increments: Iterable[Increment], purpose: RunPurpose) -> None:
@@ -189,10 +190,12 @@ class Stage:
 
     def load(self, saved: StageState) -> None:
         """Go on from what was saved, as far as flows and runnable are still the same."""
-        known = saved.connectors
-        for name, connector in known.items():
-            if name in self.connectors and self.connectors[name].source == connector.source:
-                self.connectors[name] = connector
+        same = {
+            name: connector
+            for name, connector in saved.connectors.items()
+            if name in self.connectors and self.connectors[name].source == connector.source
+        }
+        self.connectors |= same
         self.made |= {name: made for name, made in saved.made.items() if name in self.made}
         if saved.runnable == self.spec.runnable:
             self.remembered = saved.remembered
@@ -200,8 +203,4 @@ class Stage:
         self.questions = saved.questions
         self.held_since = saved.held_since
         self.wanted = saved.wanted
-        self.awaited = frozenset(
-            name
-            for name in saved.awaited
-            if name in self.connectors and self.connectors[name].source == known[name].source
-        )
+        self.awaited = frozenset(saved.awaited) & same.keys()

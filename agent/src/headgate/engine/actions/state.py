@@ -84,6 +84,15 @@ class EngineState:
         """Where each topic is to be read on: everything before was taken in."""
         return self.deliveries.cut
 
+    @property
+    def begun(self) -> frozenset[str]:
+        """The actions that have run, or are running, since they are in the dataflow."""
+        return frozenset(
+            name
+            for name, action in self.actions.items()
+            if action.last is not None or action.run is not None
+        )
+
     def rivals_of(self, table: str) -> Rivals:
         """Return the observers that publish updates of a table."""
         rivals = self.rivals.get(table)

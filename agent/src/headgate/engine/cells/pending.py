@@ -276,6 +276,16 @@ class Pending:
         if self.keeps_distinct:
             self.distinct.update(dict.fromkeys(elements))
 
+    def count_on(self, updates: int) -> None:
+        """Add updates that were counted before an edit, of elements that nobody remembers."""
+        self.updates += updates
+        self.received += updates
+        self.uncounted |= self.keeps_distinct and updates > 0
+
+    def nothing_taken(self) -> Consumed:
+        """Return what a run took that began before there were these counts."""
+        return Consumed(0, Elements(), None, self.fresh)
+
     def reach(self, slots: Array, old: Array, new: Array) -> tuple[Number, Number]:
         """Return the most that puts may add to Σ|x−x′|, roughly, and their largest |x−x′|."""
         before = old if self.past is None else self.past.over(slots, old)[0]

@@ -16,6 +16,7 @@ from headgate.engine.checkpoint.log_reader import ListState, LoggedState, LogSta
 from headgate.engine.intake.duplicates import Source
 from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer
+from headgate.engine.spec.reading import Reading
 from headgate.engine.tuning.adjustment import AdjusterState
 from headgate.events import Cut
 
@@ -252,3 +253,5 @@ class EngineSnapshot(Struct, frozen=True):
     """By table and observer, when it received the newest request that it published."""
     counts: Counts | None = None
     """They hold, whatever ``cells`` say of them; None where ``cells`` say it."""
+    read: Reading = Reading()
+    """Nothing in states of before."""

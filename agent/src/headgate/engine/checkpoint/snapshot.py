@@ -26,6 +26,7 @@ from headgate.engine.cells.pending import Consumed, Pending, PreviousValues, Val
 from headgate.engine.cells.scans import ScanState
 from headgate.engine.cells.storage import Array
 from headgate.engine.checkpoint.changelog import Changelog
+from headgate.engine.checkpoint.counted_on import count_on
 from headgate.engine.checkpoint.log_reader import (
     ListState,
     LoggedState,
@@ -58,6 +59,7 @@ from headgate.engine.checkpoint.saved import (
     plain_of,
 )
 from headgate.engine.intake.rivals import Rivals
+from headgate.engine.spec.reading import reading_of
 from headgate.engine.triggers.policy import TriggerPolicy
 from headgate.events import Cut
 
@@ -94,6 +96,7 @@ def frame_of(state: EngineState, log: Changelog | None = None) -> EngineSnapshot
         samples=tuple(s for samples in state.machines.samples.values() for s in samples),
         log=None if log is None else LogState(log.items, log.small),
         saved=state.now,
+        read=reading_of(state.spec),
         rivals=tuple(
             (table, observer, newest)
             for table, rivals in state.rivals.items()
@@ -200,6 +203,7 @@ def restore(
                 watcher = state.actions.get(pending.action)
                 has_run = watcher is not None and watcher.number > 0 and cells.scans.complete
                 pending.begin(fresh=pending.fresh and not has_run)
+    count_on(state, snapshot, {(stored.watched.id, stored.table) for _, stored in common})
 
 
 def action_state(action: Action) -> ActionState:

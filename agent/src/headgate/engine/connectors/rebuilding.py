@@ -12,7 +12,16 @@ from headgate.engine.spec.stages import ActionFlows
 
 
 class Unrebuildable(Exception):
-    """A stage that cannot be rebuilt; says why, and what to do."""
+    """A stage that cannot be rebuilt; says why, and what to do.
+
+    Args:
+        words: why, and what to do.
+        together: the stages that would have to be rebuilt together.
+    """
+
+    def __init__(self, words: str, together: Iterable[str] = ()) -> None:
+        super().__init__(words)
+        self.together = tuple(together)
 
 
 def rebuilt_together(
@@ -75,7 +84,8 @@ def _in_order(found: Iterable[str], flows: Mapping[str, ActionFlows]) -> tuple[s
             circle = ", ".join(f"`{name}`" for name in left)
             raise Unrebuildable(
                 f"among {circle} stages read each other in a circle, and none can begin: remove "
-                "the dataflow and submit it again"
+                "the dataflow and submit it again",
+                (*ordered, *left),
             )
         for name in free:
             del left[name]

@@ -64,6 +64,7 @@ from headgate.engine.protocol.stimuli import (
     WaveEnded,
 )
 from headgate.engine.spec.dataflow import DataflowSpec
+from headgate.engine.spec.reading import Reading
 from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import Cut
@@ -99,6 +100,9 @@ class Engine:
     ) -> None:
         self.state = EngineState(spec, incarnation=incarnation, storage=storage, policies=policies)
         self._encoded = EncodedState()
+        self._read_before: Reading | None = None
+        """What was read by the specification that a restored state is of, until the first stimulus.
+        """
         self._log = self._restored(state, log_number)
         self._output = output = Output(self.state)
         self._clocks = clocks = Clocks(self.state)
@@ -114,8 +118,8 @@ class Engine:
         self._batches = BatchIntake(self.state, intake, evaluator)
         answers = TableAnswers(self.state, evaluator, reads)
         asked = Requests(self.state, output, clocks, launching, evaluator, outcomes, moments)
-        changes = SpecificationChanges(
-            self.state, output, clocks, self._policies, reads, evaluator, self._log
+        self._changes = changes = SpecificationChanges(
+            self.state, output, clocks, self._policies, reads, evaluator, outcomes, self._log
         )
         self._handlers: Mapping[type[Stimulus], Callable[[Any], None]] = {
             RecordArrived: intake.record,
@@ -158,6 +162,7 @@ class Engine:
         if found.log is not None:
             log = Changelog(log_number, saved.kept, found.log.items, found.log.small)
         restore(self.state, found, saved.segments, log)
+        self._read_before = found.read
         self.state.now = self.state.saved_at
         return log
 
@@ -168,6 +173,9 @@ class Engine:
             self._clocks.begin()
             self._policies.begin()
             self._evaluator.ask_again()
+            if self._read_before is not None:
+                self._changes.begin_anew(self._read_before)
+                self._read_before = None
         self._handlers[type(stimulus)](stimulus)
         self._evaluator.settle()
         return self._instructions()
@@ -287,6 +295,11 @@ class Engine:
             made_by: the action whose increments are meant; those of all where not given.
         """
         return self.state.needed_increments(made_by)
+
+    @property
+    def begun(self) -> frozenset[str]:
+        """The actions that have run, or are running, since they are in the dataflow."""
+        return self.state.begun
 
     def rebuilt_together(self, action: str, *, with_sources: bool) -> tuple[str, ...]:
         """Return the stages that are rebuilt where one is asked to be, makers first.

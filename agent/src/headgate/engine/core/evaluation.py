@@ -184,7 +184,9 @@ class Evaluator:
     def _launch(self, action: Action, verdict: RunNow, cause: Cause) -> None:
         stage, take = action.stage, verdict.take
         if stage is not None and stage.wanted is RunPurpose.REBUILD:
-            take = stage.everything()
+            found = action.policy.take(ActionInputs(action, self._state.now))
+            # A function of the user's is not asked about a rebuild.
+            take = stage.everything() if isinstance(found, RunnableQuestion) else found
         self._launching.launch(action, cause, verdict.mark, take)
         self.wake_producers(action)
 

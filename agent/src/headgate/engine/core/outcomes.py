@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from headgate.engine.actions.action import Action
-from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent
+from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import Evaluator
+from headgate.engine.core.evaluation import ASKED, Evaluator
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
@@ -18,6 +20,8 @@ from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.engine.spec.stages import FlowId
 from headgate.events import Cut
+
+_ANEW = "its state is to be made anew"
 
 
 class Outcomes:
@@ -162,7 +166,7 @@ class Outcomes:
         run.failure = action.failure = reason
         self._evaluator.place_freed()
         if action.stage is not None and action.stage.wanted is RunPurpose.REBUILD:
-            self.withdraw(action, run, "its state is to be made anew")
+            self.withdraw(action, run, _ANEW)
             self._evaluator.take_up((action,))
             return
         if run.failures >= action.spec.retry.attempts:
@@ -180,6 +184,26 @@ class Outcomes:
         words = f"not tried again, for {why}; the last failure: {run.failure}"
         self._output.decide(DecisionKind.FAILED, words, action)
         self._return(action, run)
+
+    def rebuild(self, names: Iterable[str], why: str = "") -> None:
+        """Have stages begin with nothing in their next run, which is due at once.
+
+        A run under way ends first; one that waits for its next attempt is not tried again.
+        """
+        found = [self._state.actions[name] for name in names]
+        for one in found:
+            if one.stage is not None:
+                one.stage.rebuild(one.stage.spec.inputs)
+                words = ": ".join(filter(None, (_ANEW, why)))
+                self._output.decide(DecisionKind.REBUILT, words, one)
+            if one.run is not None and one.run.retry_at is not None:
+                self.withdraw(one, one.run, _ANEW)
+            if one.state is RunState.QUARANTINED:
+                one.happen(RunEvent.RELEASED)
+                one.failure = ""
+            one.requested = True
+        for one in found:
+            self._evaluator.consider(one, ASKED)
 
     def _give_up(self, action: Action, run: ActiveRun) -> None:
         if run.purpose.maintains:

@@ -104,19 +104,7 @@ class Requests:
         except Unrebuildable as error:
             self._output.refuse(f"it cannot be rebuilt: {error}", action)
             return
-        found = [self._state.actions[name] for name in names]
-        for one in found:
-            if one.stage is not None:
-                one.stage.rebuild(one.stage.spec.inputs)
-                self._output.decide(DecisionKind.REBUILT, "its state is to be made anew", one)
-            if one.run is not None and one.run.retry_at is not None:
-                self._outcomes.withdraw(one, one.run, "its state is to be made anew")
-            if one.state is RunState.QUARANTINED:
-                one.happen(RunEvent.RELEASED)
-                one.failure = ""
-            one.requested = True
-        for one in found:
-            self._evaluator.consider(one, ASKED)
+        self._outcomes.rebuild(names)
 
     def compact(self, stimulus: CompactionRequested) -> None:
         """Have a run of its own merge the files of a stage's state."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from headgate.engine.actions.graph import unchanged_cells
+from headgate.engine.actions.action import Action
+from headgate.engine.actions.graph import CellsPlace, unchanged_cells
 from headgate.engine.actions.state import EngineState
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.snapshot import restore, state_of
+from headgate.engine.connectors.rebuilding import Unrebuildable
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluator
+from headgate.engine.core.outcomes import Outcomes
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
 from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.engine.spec.reading import Reading, edits_between, reading_of
 from headgate.events import updates_topic
 
 _CHANGED = "change of the dataflow"
@@ -33,6 +37,7 @@ class SpecificationChanges:
         policies: Policies,
         reads: TableReads,
         evaluator: Evaluator,
+        outcomes: Outcomes,
         log: Changelog,
     ) -> None:
         self._state = state
@@ -42,6 +47,7 @@ class SpecificationChanges:
         self._reads = reads
         self._evaluator = evaluator
         self._log = log
+        self._outcomes = outcomes
 
     def open_topics(self, stimulus: TopicsOpened) -> None:
         """Begin to read topics."""
@@ -85,9 +91,41 @@ class SpecificationChanges:
             if action.stage is not None and action.stage.answered is not None:
                 action.stage.answered = None
                 self._evaluator.wake(action, _CHANGED)
-        for action in changed:
+        self.begin_anew(before.read)
+        other = [a for a in state.actions.values() if any(p not in kept for p in _places(a))]
+        for action in dict.fromkeys((*changed, *other)):
             if action.parts and action.moments.write:
                 self._evaluator.consider(action, _CHANGED)
+
+    def begin_anew(self, before: Reading) -> None:
+        """Have stages rebuilt, and steps shown everything, that read something else since an edit.
+
+        What was made before a stage read it is not kept for it, so its makers are rebuilt with it.
+
+        Args:
+            before: what actions read before the edit, as far as that is known.
+        """
+        state = self._state
+        edits = edits_between(before, reading_of(state.spec), state.begun)
+        for name, tables in edits.shown_anew.items():
+            state.actions[name].forget(_topics(tables))
+            state.actions[name].meet(state.cut, state.now)
+        together: dict[str, str] = {}
+        for name, why in edits.contradicted.items():
+            words = f"`{name}` was edited: {why}"
+            try:
+                for one in state.rebuilt_together(name, with_sources=True):
+                    together.setdefault(one, words)
+            except Unrebuildable as error:
+                # They wait for each other, instead of going on with a state that is wrong.
+                for one in error.together:
+                    stage = state.actions[one].stage
+                    if stage is not None:
+                        stage.rebuild(stage.spec.inputs)
+                words = f"{words}; it cannot be rebuilt: {error}"
+                self._output.refuse(words, state.actions[name])
+        for action in state.graph.in_order(together):
+            self._outcomes.rebuild((action.name,), together[action.name])
 
     def _read_other_topics(self, former: DataflowSpec) -> None:
         """Begin anew with topics that nobody read meanwhile, and with those new to an action."""
@@ -102,6 +140,11 @@ class SpecificationChanges:
             now = _topics(state.spec.tables(action.spec))
             action.forget(gone | now - before.get(action.name, now))
             action.meet(state.cut, state.now)
+
+
+def _places(action: Action) -> list[CellsPlace]:
+    """Return where the cells are that an action's policy watches."""
+    return [(cells.watched.id, cells.table) for cells, _ in action.all_parts()]
 
 
 def _topics(tables: Iterable[str]) -> set[str]:
