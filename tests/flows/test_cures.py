@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Iterator
 
 import pytest
 
+from headgate.engine import decode_one, decoder_of
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, Kind, ListOf, MapOf, RecordOf, Single
 from headgate.flows.keys import DATAFLOW
@@ -54,3 +57,35 @@ def test_a_name_that_is_none_is_answered_with_the_rule_for_names(text: str, rule
     with pytest.raises(DataflowErrors) as errors:
         parse_dataflow(text, "file")
     assert any(rule in problem.cure for problem in errors.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("written", "layout"),
+    [
+        ("double", ">d"),
+        ("float", ">f"),
+        ("long", ">q"),
+        ("int", ">i"),
+        ("short", ">h"),
+        ("Int", ">i"),
+        ("flaot64", ">d"),
+        ("float_32", ">f"),
+        ("intt32", ">i"),
+        ("int-16", ">h"),
+        ("integer", ">i"),
+        ("bool", ">b"),
+    ],
+)
+def test_the_codec_that_a_cure_names_reads_what_is_there(written: str, layout: str) -> None:
+    def text(codec: str) -> str:
+        container = f"{{table: t, codec: {codec}}}"
+        return f"name: n\ncontainers: {{c: {container}}}\nactions: {{a: {{step: 'm:f', reads: c}}}}"
+
+    with pytest.raises(DataflowErrors) as errors:
+        parse_dataflow(text(written), "file")
+    [problem] = errors.value.problems
+    read = []
+    for advised in re.findall("`([^`]+)`", problem.cure):
+        codec = parse_dataflow(text(advised), "file").spec.containers[0].codec
+        read.append(decode_one(decoder_of(codec), struct.pack(layout, 1)))
+    assert 1 in read

@@ -95,8 +95,23 @@ CASES = {
     ),
     "another tool's codec": (
         flow(containers="{c: {table: t, codec: ▲double}, d: u}"),
-        "width",
+        "a type is no codec",
         "Bytes.toBytes(double)",
+    ),
+    "a codec of a width that there is not": (
+        flow(containers="{c: {table: t, codec: ▲int24}, d: u}"),
+        "this is no codec",
+        "possible: number, float64",
+    ),
+    "an unsigned codec": (
+        flow(containers="{c: {table: t, codec: ▲uint32}, d: u}"),
+        "no codec reads unsigned integers",
+        "`opaque`",
+    ),
+    "a path whose quotes do not end": (
+        flow(containers="{c: {table: t, codec: ▲'json $[\"a'}, d: u}"),
+        "no path",
+        "any key",
     ),
     # names
     "an unknown container": (

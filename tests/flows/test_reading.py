@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import (
+    LAYOUTS,
     ActionRole,
     AllOf,
     AnyOf,
@@ -164,6 +165,11 @@ def test_codec_and_count_belong_to_the_container():
     assert codec("int64") == Codec(CodecName.INT64)
     assert codec("opaque") == Codec(CodecName.OPAQUE)
     assert codec("'json $.a.b[0]'") == Codec(CodecName.JSON, "a.b.0")
+    assert codec("'json $.a[-1]'") == Codec(CodecName.JSON, "a.-1")
+    assert codec("""'json $["pm2.5"].value'""") == Codec(CodecName.JSON, '["pm2.5"].value')
+    assert codec("\"json $['temp (C)']\"") == Codec(CodecName.JSON, '["temp (C)"]')
+    for name in LAYOUTS:
+        assert codec(name.value) == Codec(name)
 
 
 # --- bounds

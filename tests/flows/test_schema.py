@@ -120,7 +120,20 @@ WORDS = st.sampled_from(
         *("every 5 s", "every", "quiet 1 min", "mark", "write", "action-end", "none", "all"),
         *("any", "aligned", "links.links", "loop.b", "rebuild", "stages:loop"),
         *("steps:zones", "steps.py", "zones", "t f:q", "t f:", "t q", "n:t f:q", "f:q", "a b", ""),
-        *("json $.a", "json", "float64", "number", "rows", "cells", "distinct", "updates", "é"),
+        *(
+            "json $.a",
+            "json $['a b'][-1]",
+            "int16",
+            "phoenix-int32",
+            "json",
+            "float64",
+            "number",
+            "rows",
+            "cells",
+            "distinct",
+            "updates",
+            "é",
+        ),
         *(0, 1, -1, 1.5, 0.0, 100, 101, True, False, None, 1e9),
     ]
 )

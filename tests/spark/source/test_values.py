@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import pyarrow as pa
@@ -37,7 +38,16 @@ UTF8, FLOAT64, INT64 = Codec(), Codec(CodecName.FLOAT64), Codec(CodecName.INT64)
         (Codec(CodecName.JSON, "a.1"), ValueType.DOUBLE, [b'{"a":[0,4]}', b"{}"], [4.0, None]),
         (Codec(CodecName.OPAQUE), ValueType.BINARY, [b"\xff", None], [b"\xff", None]),
         (UTF8, ValueType.STRING, ["ä".encode(), None], ["ä", None]),
-        (UTF8, ValueType.STRING, [b"a\xff"], ["a\ufffd"]),
+        (Codec(CodecName.OPAQUE), ValueType.STRING, [b"a\xff", b"a"], [None, "a"]),
+        (Codec(CodecName.OPAQUE), ValueType.DOUBLE, [b"1.5", b"x"], [1.5, None]),
+        (
+            Codec(CodecName.BOOLEAN),
+            ValueType.BOOLEAN,
+            [b"\0", b"\xff", b"", None],
+            [False, True, None, None],
+        ),
+        (Codec(CodecName.BOOLEAN), ValueType.DOUBLE, [b"\0", b"\x01"], [0.0, 1.0]),
+        (UTF8, ValueType.BOOLEAN, [b"1", b"0", b"2", b"true"], [True, False, None, None]),
     ],
 )
 def test_values_decode_to_the_asked_type(
@@ -78,9 +88,39 @@ def test_text_and_binary_are_written_as_they_are() -> None:
     assert to_bytes(pa.array([b"\xff"]), FLOAT64) == [b"\xff"]
 
 
-def test_a_fraction_does_not_fit_int64() -> None:
-    with pytest.raises(UnwritableValue, match="round them"):
-        to_bytes(pa.array([1.5]), INT64)
+@pytest.mark.parametrize(
+    ("column", "codec"),
+    [
+        (pa.array([1.0, None, 1.5]), CodecName.INT64),
+        (pa.array([1.0, None, math.nan]), CodecName.INT64),
+        (pa.array([1, None, 2**63], pa.uint64()), CodecName.INT64),
+        (pa.array([1, None, 2**31]), CodecName.INT32),
+        (pa.array([1, None, -(2**15) - 1]), CodecName.INT16),
+        (pa.array([1, None, 128]), CodecName.PHOENIX_INT8),
+        (pa.array([1, None, 2]), CodecName.BOOLEAN),
+        (pa.array([1, None, 2**53 + 1]), CodecName.FLOAT64),
+        (pa.array([1.0, None, 3.5e38]), CodecName.FLOAT32),
+    ],
+)
+def test_what_a_codec_cannot_hold_is_refused_with_its_place(
+    column: pa.Array, codec: CodecName
+) -> None:
+    with pytest.raises(UnwritableValue, match=f"codec {codec} cannot hold") as refused:
+        to_bytes(column, Codec(codec))
+    assert refused.value.at == 2
+
+
+def test_infinities_and_nan_are_written_as_they_are() -> None:
+    every = [math.inf, -math.inf, math.nan]
+    for codec in (FLOAT64, Codec(CodecName.FLOAT32), UTF8):
+        assert to_arrow(to_bytes(pa.array(every), codec), codec, ValueType.DOUBLE).null_count == 3
+
+
+def test_a_number_cannot_be_written_into_a_document() -> None:
+    codec = Codec(CodecName.JSON, '["pm 2.5"]')
+    with pytest.raises(UnwritableValue, match=r'at \$\["pm 2.5"\].*as text'):
+        to_bytes(pa.array([1.5]), codec)
+    assert to_bytes(pa.array(['{"pm 2.5":1}']), codec) == [b'{"pm 2.5":1}']
 
 
 def test_a_nested_column_has_no_bytes() -> None:
@@ -96,6 +136,10 @@ def test_a_nested_column_has_no_bytes() -> None:
         (INT64, ValueType.LONG),
         (Codec(CodecName.JSON, "x"), ValueType.DOUBLE),
         (Codec(CodecName.OPAQUE), ValueType.BINARY),
+        (Codec(CodecName.INT16), ValueType.LONG),
+        (Codec(CodecName.FLOAT32), ValueType.DOUBLE),
+        (Codec(CodecName.PHOENIX_INT8), ValueType.LONG),
+        (Codec(CodecName.PHOENIX_BOOLEAN), ValueType.BOOLEAN),
     ],
 )
 def test_each_codec_has_a_type(codec: Codec, kind: ValueType) -> None:

@@ -54,11 +54,12 @@ SHAPES = {
     "output": (Item(OUTPUT),),
 }
 CODECS = (CodecName.UTF8, CodecName.UTF8, CodecName.INT64, CodecName.FLOAT64, CodecName.JSON)
+RARE_CODECS = tuple(name for name in CodecName if name not in CODECS)
 
 
 def dataflow(chance: random.Random) -> DataflowSpec:
     """Return a dataflow with an input and one to three steps."""
-    codec = Codec(chance.choice((*CODECS, CodecName.OPAQUE)), "v")
+    codec = Codec(chance.choice((*CODECS, chance.choice(RARE_CODECS))), "v")
     watched = [
         WatchedContainer(Container(ContainerId(name), items), codec, chance.choice(list(Count)))
         for name, items in SHAPES.items()

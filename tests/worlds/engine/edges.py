@@ -20,7 +20,25 @@ DOUBLES = (
     -math.inf,
     -0.0,
 )
-DAMAGED = (b"", b"\xff\xfe", b"null", b"junk", b"9" * 5000, b"1e999", b"nan", b"-inf", b"\x00" * 9)
+DAMAGED = (
+    *(b"", b"\xff\xfe", b"null", b"junk", b"9" * 5000, b"1e999", b"nan", b"-inf", b"\x00" * 9),
+    *(b"1_000", b"0x10", b" 7 ", b"nan(1)", b"1d", b"\xd9\xa1", b"\x7f", b"\x7f\xff", b"\0" * 4),
+)
+FIXED = {
+    CodecName.INT64: "q",
+    CodecName.INT32: "i",
+    CodecName.INT16: "h",
+    CodecName.FLOAT64: "d",
+    CodecName.FLOAT32: "f",
+    CodecName.PHOENIX_INT64: "q",
+    CodecName.PHOENIX_INT32: "i",
+    CodecName.PHOENIX_INT16: "h",
+    CodecName.PHOENIX_INT8: "b",
+    CodecName.PHOENIX_FLOAT64: "d",
+    CodecName.PHOENIX_FLOAT32: "f",
+}
+"""The letter in ``struct`` of each number of fixed width."""
+TRUE = {CodecName.BOOLEAN: b"\xff", CodecName.PHOENIX_BOOLEAN: b"\x01"}
 
 
 def usual(codec: CodecName, chance: random.Random) -> bytes:
@@ -36,18 +54,36 @@ def extreme(codec: CodecName, chance: random.Random) -> bytes:
     if kind == 1 and codec in (CodecName.JSON, CodecName.OPAQUE):
         depth = chance.choice((3, 60, 1100, 20_000))
         return b'{"v":' * depth + b"1" + b"}" * depth
-    if kind == 2 and codec is not CodecName.INT64:
+    if kind == 2 and FIXED.get(codec, "d") in "fd":
         return _written(codec, chance.choice(DOUBLES))
     return _written(codec, chance.choice(LONGS))
 
 
 def _written(codec: CodecName, number: float) -> bytes:
-    if codec is CodecName.INT64:
-        return struct.pack(">q", int(number))
-    if codec is CodecName.FLOAT64:
-        return struct.pack(">d", number)
+    if codec in TRUE:
+        return TRUE[codec] if number else b"\0"
+    if codec in FIXED:
+        return _packed(codec, number)
     text = str(number).encode()
     return b'{"v":%s}' % text if codec is CodecName.JSON else text
+
+
+def _packed(codec: CodecName, number: float) -> bytes:
+    letter = FIXED[codec]
+    bits = 8 * struct.calcsize(letter)
+    if letter in "fd":
+        limit = sys.float_info.max if letter == "d" else 3.4e38
+        finite = max(-limit, min(number, limit)) if math.isfinite(number) else number
+        plain = struct.pack(">" + letter, finite)
+    else:
+        plain = (int(number) % 2**bits).to_bytes(bits // 8, "big")
+    if not codec.startswith("phoenix"):
+        return plain
+    value = int.from_bytes(plain, "big")
+    if letter not in "fd":
+        return (value ^ 1 << bits - 1).to_bytes(bits // 8, "big")
+    turned = 2**bits - 1 - value if value >> bits - 1 else value ^ 1 << bits - 1
+    return ((turned + 1) % 2**bits).to_bytes(bits // 8, "big")
 
 
 def read(codec: CodecName, value: bytes) -> object:
@@ -65,13 +101,33 @@ def read(codec: CodecName, value: bytes) -> object:
 
 
 def _number(codec: CodecName, value: bytes) -> float:
-    if codec is CodecName.INT64:
-        return float(struct.unpack(">q", value)[0])
-    if codec is CodecName.FLOAT64:
-        return float(struct.unpack(">d", value)[0])
+    if codec in TRUE:
+        [byte] = value
+        return float(byte != 0)
+    if codec in FIXED:
+        return _unpacked(codec, value)
     if codec is CodecName.JSON:
+        if value.count(b"[") + value.count(b"{") > 256:
+            raise ValueError(value)
         found = json.loads(value)["v"]
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise TypeError(found)
         return float(found)
+    if b"_" in value:
+        raise ValueError(value)
     return float(value)
+
+
+def _unpacked(codec: CodecName, value: bytes) -> float:
+    letter = FIXED[codec]
+    bits = 8 * struct.calcsize(letter)
+    if codec.startswith("phoenix"):
+        if len(value) != bits // 8:
+            raise ValueError(value)
+        whole = int.from_bytes(value, "big")
+        if letter not in "fd":
+            return float(whole - 2 ** (bits - 1))
+        turned = (whole - 1) % 2**bits
+        turned = turned ^ 1 << bits - 1 if turned >> bits - 1 else 2**bits - 1 - turned
+        value = turned.to_bytes(bits // 8, "big")
+    return float(struct.unpack(">" + letter, value)[0])

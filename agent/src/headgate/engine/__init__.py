@@ -70,7 +70,16 @@ from headgate.engine.protocol.stimuli import (
     TopicsOpened,
     WaveEnded,
 )
-from headgate.engine.spec.codecs import Codec, CodecName, OnUndecodable, decode_one, decoder_of
+from headgate.engine.spec.codecs import (
+    LAYOUTS,
+    Codec,
+    CodecName,
+    OnUndecodable,
+    decode_column,
+    decode_one,
+    decode_wholes,
+    decoder_of,
+)
 from headgate.engine.spec.conditions import (
     AllOf,
     AnyOf,
@@ -117,6 +126,8 @@ from headgate.engine.spec.dataflow import (
     launch_order,
 )
 from headgate.engine.spec.files import DEFAULT_LATE, FileFormat, FilesSpec
+from headgate.engine.spec.json_paths import JSON_IN_BRACKETS, canonical_path
+from headgate.engine.spec.layouts import Layout
 from headgate.engine.spec.metrics.divergence import ValueMetric
 from headgate.engine.spec.metrics.table import METRICS, Metric, definition_of
 from headgate.engine.spec.metrics.user import UserMetric
@@ -223,8 +234,10 @@ __all__ = [
     "BOUNDS",
     "DEFAULT_BACKLOG",
     "DEFAULT_LATE",
+    "JSON_IN_BRACKETS",
     "LARGEST_STATE",
     "LARGEST_TOTAL",
+    "LAYOUTS",
     "METRICS",
     "NAMED_TRIGGERS",
     "PYTHON_RUNNABLE",
@@ -299,6 +312,7 @@ __all__ = [
     "Interval",
     "Kept",
     "Launch",
+    "Layout",
     "Limit",
     "LimitsMoved",
     "LogChange",
@@ -397,14 +411,17 @@ __all__ = [
     "at_least_one",
     "blank",
     "bounds_of",
+    "canonical_path",
     "check_invariants",
     "check_specification",
     "counted_part",
+    "decode_column",
     "decode_metric_answers",
     "decode_metric_questions",
     "decode_one",
     "decode_runnable_answer",
     "decode_runnable_question",
+    "decode_wholes",
     "decoder_of",
     "definition_of",
     "encode_metrics",

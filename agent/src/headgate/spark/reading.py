@@ -29,6 +29,7 @@ SQL_TYPES: Final = {
     ValueType.BINARY: "binary",
     ValueType.DOUBLE: "double",
     ValueType.LONG: "bigint",
+    ValueType.BOOLEAN: "boolean",
 }
 """Types of columns, in the words of Spark's schemas."""
 

@@ -1,15 +1,22 @@
-"""Values of cells as numbers: one declared codec per container (design: section 4)."""
+"""Values of cells as numbers: one declared codec per container (design: section 4).
+
+Everybody who decodes does it here: bounds, steps, stages and replay have one verdict on a value.
+"""
 
 from __future__ import annotations
 
 import math
 import struct
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
+
+from headgate.engine.spec.json_paths import is_too_deep, member, path_steps
+from headgate.engine.spec.layouts import Layout, Order
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +31,7 @@ class CodecName(StrEnum):
     """How bytes become a number."""
 
     UTF8 = "utf8"
-    """A decimal number as text."""
+    """A decimal number as text, with an exponent or without, blanks around it or none."""
     FLOAT64 = "float64"
     """An IEEE 754 double, 8 bytes big-endian (HBase's ``Bytes.toBytes(double)``)."""
     INT64 = "int64"
@@ -33,6 +40,46 @@ class CodecName(StrEnum):
     """A number inside a JSON document, at a path."""
     OPAQUE = "opaque"
     """No number: values are only compared. For metric ``changed``."""
+    FLOAT32 = "float32"
+    """An IEEE 754 float, 4 bytes big-endian (HBase's ``Bytes.toBytes(float)``)."""
+    INT32 = "int32"
+    """A signed integer, 4 bytes big-endian (HBase's ``Bytes.toBytes(int)``)."""
+    INT16 = "int16"
+    """A signed integer, 2 bytes big-endian (HBase's ``Bytes.toBytes(short)``)."""
+    BOOLEAN = "boolean"
+    """1 or 0 of one byte (HBase's ``Bytes.toBytes(boolean)``, which writes 0xFF for true)."""
+    PHOENIX_INT64 = "phoenix-int64"
+    """Phoenix's BIGINT: 8 bytes, sign bit flipped."""
+    PHOENIX_INT32 = "phoenix-int32"
+    """Phoenix's INTEGER: 4 bytes, sign bit flipped."""
+    PHOENIX_INT16 = "phoenix-int16"
+    """Phoenix's SMALLINT: 2 bytes, sign bit flipped."""
+    PHOENIX_INT8 = "phoenix-int8"
+    """Phoenix's TINYINT: 1 byte, sign bit flipped."""
+    PHOENIX_FLOAT64 = "phoenix-float64"
+    """Phoenix's DOUBLE: 8 bytes whose order is that of the numbers."""
+    PHOENIX_FLOAT32 = "phoenix-float32"
+    """Phoenix's FLOAT: 4 bytes whose order is that of the numbers."""
+    PHOENIX_BOOLEAN = "phoenix-boolean"
+    """Phoenix's BOOLEAN: one byte, 1 for true."""
+
+
+LAYOUTS: Final = {
+    CodecName.FLOAT64: Layout("d"),
+    CodecName.FLOAT32: Layout("f"),
+    CodecName.INT64: Layout("q"),
+    CodecName.INT32: Layout("i"),
+    CodecName.INT16: Layout("h"),
+    CodecName.BOOLEAN: Layout("?", true=0xFF),
+    CodecName.PHOENIX_INT64: Layout("q", Order.SORTED),
+    CodecName.PHOENIX_INT32: Layout("i", Order.SORTED),
+    CodecName.PHOENIX_INT16: Layout("h", Order.SORTED),
+    CodecName.PHOENIX_INT8: Layout("b", Order.SORTED),
+    CodecName.PHOENIX_FLOAT64: Layout("d", Order.SORTED),
+    CodecName.PHOENIX_FLOAT32: Layout("f", Order.SORTED),
+    CodecName.PHOENIX_BOOLEAN: Layout("?"),
+}
+"""The codecs whose values have a fixed width."""
 
 
 class OnUndecodable(StrEnum):
@@ -47,83 +94,118 @@ class OnUndecodable(StrEnum):
 
 
 class Codec(Struct, frozen=True):
-    """A codec. ``path`` says where the number is in a JSON document: keys and indices with dots."""
+    """A codec. ``path`` says where the number is in a JSON document; see ``path_steps``."""
 
     name: CodecName = CodecName.UTF8
     path: str = ""
+
+    @property
+    def layout(self) -> Layout | None:
+        """The layout of the bytes; None where values have no fixed width."""
+        return LAYOUTS.get(self.name)
+
+    @property
+    def place(self) -> str:
+        """The path as people write it; empty where there is none."""
+        if not self.path:
+            return ""
+        return f"${self.path}" if self.path.startswith(("[", "$")) else f"$.{self.path}"
 
 
 Decode = Callable[[bytes], float]
 
 
 def _utf8(value: bytes) -> float:
+    if b"_" in value:
+        raise ValueError(value)  # Python takes 1_000 for a number, and nobody else does
     return float(value)
 
 
-_DOUBLE = struct.Struct(">d")
-_LONG = struct.Struct(">q")
+_LONGEST: Final = 1 << 63
 
 
-def _float64(value: bytes) -> float:
-    return float(_DOUBLE.unpack(value)[0])
-
-
-def _int64(value: bytes) -> float:
-    return float(_LONG.unpack(value)[0])
+def _utf8_whole(value: bytes) -> int:
+    number = _utf8(value)
+    if not -_LONGEST <= number <= _LONGEST:  # before digits are counted out, which may be many
+        raise OverflowError(value)
+    text = value.decode("ascii")
+    try:
+        return int(text)
+    except ValueError:
+        exact = Decimal(text.strip())
+        if exact != exact.to_integral_value():
+            raise
+        return int(exact)
 
 
 def _json(path: str) -> Decode:
-    steps = [step for step in path.removeprefix("$").split(".") if step]
+    steps = path_steps(path)
     decoder = msgspec.json.Decoder()
 
     def decode(value: bytes) -> float:
-        found = decoder.decode(value)
-        for step in steps:
-            found = found[int(step)] if isinstance(found, list) else found[step]
+        if is_too_deep(value):
+            raise ValueError(value)
+        found = member(decoder.decode(value), steps)
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise TypeError(found)
-        return float(found)
+        return found  # an integer stays one, and exact
 
     return decode
 
 
 def decoder_of(codec: Codec) -> Decode:
-    """Return the function from a value's bytes to its number, raising on what it cannot read.
+    """Return the function from a value's bytes to its number, an exact int where it is whole.
+
+    It raises one of ``UNREADABLE`` on what the codec cannot read, and may return NaN or infinity:
+    ``decode_one`` gives the verdict.
 
     Raises:
         ValueError: the codec is opaque, so that values have no number.
     """
+    if codec.layout is not None:
+        return codec.layout.reader()
     match codec.name:
-        case CodecName.UTF8:
-            return _utf8
-        case CodecName.FLOAT64:
-            return _float64
-        case CodecName.INT64:
-            return _int64
         case CodecName.JSON:
             return _json(codec.path)
         case CodecName.OPAQUE:
             raise ValueError("codec 'opaque' has no numbers; declare another for this container")
+        case _:
+            return _utf8
 
 
-_UNREADABLE = (
+UNREADABLE: Final = (
     ValueError,
     TypeError,
-    KeyError,
-    IndexError,
-    OverflowError,
+    LookupError,
+    ArithmeticError,
     RecursionError,  # a document nested deeper than the decoder goes
     struct.error,
 )
+"""What decoders raise. msgspec's errors are ValueErrors."""
 
 
 def decode_one(decode: Decode, value: bytes) -> float:
     """Return the number, or ``UNDECODABLE`` where there is none or it is not finite."""
     try:
-        number = decode(value)
-    except _UNREADABLE:  # msgspec's errors are ValueErrors
+        number = float(decode(value))
+    except UNREADABLE:
         return UNDECODABLE
     return number if math.isfinite(number) else UNDECODABLE
+
+
+def decode_wholes(codec: Codec, values: Sequence[bytes]) -> list[int | None]:
+    """Return the exact numbers; None for what is not whole or has more than 64 bits."""
+    decode = _utf8_whole if codec.name is CodecName.UTF8 else decoder_of(codec)
+    return [_whole(decode, value) for value in values]
+
+
+def _whole(decode: Decode, value: bytes) -> int | None:
+    try:
+        number = decode(value)
+        whole = int(number)
+    except UNREADABLE:
+        return None
+    return whole if whole == number and -_LONGEST <= whole < _LONGEST else None
 
 
 def decode_column(
@@ -133,14 +215,15 @@ def decode_column(
     # A quarter of the start of a command that knows codecs, as they all do, and reads no column.
     import numpy as np
 
-    layout = _LAYOUTS.get(codec.name)
-    if layout is not None and set(map(len, values)) == {_WIDTH}:
-        numbers = np.frombuffer(b"".join(values), layout).astype(np.float64)
+    fixed = None if codec.layout is None else codec.layout.column(values)
+    if fixed is not None:
+        numbers = fixed.astype(np.float64)
     else:
-        each = float if decode is _utf8 else decode
+        # Looking for what only Python reads in all of them is cheaper than one by one.
+        each = float if decode is _utf8 and b"_" not in b"".join(values) else decode
         try:
             numbers = np.fromiter(map(each, values), np.float64, len(values))
-        except _UNREADABLE:
+        except UNREADABLE:
             found = (decode_one(decode, value) for value in values)
             numbers = np.fromiter(found, np.float64, len(values))
     finite = np.isfinite(numbers)
@@ -148,7 +231,3 @@ def decode_column(
     if unreadable:
         numbers[~finite] = UNDECODABLE
     return numbers, unreadable
-
-
-_LAYOUTS = {CodecName.FLOAT64: ">f8", CodecName.INT64: ">i8"}
-_WIDTH = 8  # bytes of either

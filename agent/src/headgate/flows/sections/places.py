@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from headgate.engine import Codec, CodecName, Count, OnUndecodable, WatchedContainer
+from headgate.engine import (
+    JSON_IN_BRACKETS,
+    LAYOUTS,
+    Codec,
+    CodecName,
+    Count,
+    OnUndecodable,
+    WatchedContainer,
+    canonical_path,
+)
 from headgate.events import (
     Container,
     ContainerId,
@@ -26,13 +36,12 @@ _COLUMN = rf"{_FAMILY}:[\s\S]*"
 PLACE = rf"{_TABLE}(?: {_FAMILY}:[^\s]*)*"
 """Pattern of a container in one line: a table, then any number of columns or families."""
 
-JSON_PATH = r"json \$(?:\.[A-Za-z0-9_\-]+|\[[0-9]{1,9}\])*"
+JSON_PATH = rf"json \$(?:\.[A-Za-z0-9_\-]+|{JSON_IN_BRACKETS})*"
 """Pattern of the codec that takes a number out of a JSON document."""
 
 CODECS = {
     "number": CodecName.UTF8,
-    "float64": CodecName.FLOAT64,
-    "int64": CodecName.INT64,
+    **{name.value: name for name in LAYOUTS},
     "opaque": CodecName.OPAQUE,
 }
 """Codecs by the word for them; ``json $.path`` is the only one with a parameter."""
@@ -60,14 +69,45 @@ def _why_no_column(value: str) -> tuple[str, str]:
 
 
 def _why_no_codec(value: str) -> tuple[str, str]:
-    if value in {"double", "long"}:
-        name = "float64" if value == "double" else "int64"
-        return "a codec's name gives its width", f"write `{name}`: HBase's Bytes.toBytes({value})"
+    if value.lower() in _TYPES:
+        return "a type is no codec", f"write {_TYPES[value.lower()]}"
     if value.startswith("json"):
-        return "the path is missing or no path", "write `json $.key.key` or `json $.list[0]`"
-    meant = nearest(value, CODECS)
+        cure = 'write `json $.key.key`, `json $.list[-1]` or `json $["any key"]`'
+        return "the path is missing or no path", cure
+    if _UNSIGNED.fullmatch(value):
+        return "no codec reads unsigned integers", "write `opaque`, by which values are compared"
+    # A codec of another width reads nothing: it is not what was meant.
+    meant = nearest(value, [name for name in CODECS if _digits(name) == _digits(value)])
     question = f"did you mean `{meant}`? " if meant else ""
-    return "this is no codec", f"{question}possible: number, float64, int64, opaque, json $.path"
+    return "this is no codec", f"{question}possible: {', '.join(CODECS)}, json $.path"
+
+
+def _digits(name: str) -> str:
+    return "".join(filter(str.isdigit, name))
+
+
+_UNSIGNED = re.compile(r"u(nsigned)?[-_ ]?(int|long|short)\d*")
+_TYPES = {
+    "double": "`float64`: HBase's Bytes.toBytes(double)",
+    "float": "`float32`: HBase's Bytes.toBytes(float)",
+    "long": "`int64`: HBase's Bytes.toBytes(long)",
+    "int": "`int32`: HBase's Bytes.toBytes(int)",
+    "short": "`int16`: HBase's Bytes.toBytes(short)",
+    "bool": "`boolean`: HBase's Bytes.toBytes(boolean)",
+    "bigint": "`phoenix-int64`, or `int64` for HBase's Bytes.toBytes(long)",
+    "integer": "`phoenix-int32`, or `int32` for HBase's Bytes.toBytes(int)",
+    "smallint": "`phoenix-int16`, or `int16` for HBase's Bytes.toBytes(short)",
+    "tinyint": "`phoenix-int8`",
+    "int8": "`phoenix-int8` for Phoenix's TINYINT; HBase's Bytes.toBytes has no such width",
+    "byte": "`phoenix-int8` for Phoenix's TINYINT; HBase's Bytes.toBytes has no such width",
+    "utf8": "`number` for decimal text, `opaque` for any other",
+    "string": "`number` for decimal text, `opaque` for any other",
+    "text": "`number` for decimal text, `opaque` for any other",
+    "decimal": "`number` for decimal text",
+    "bytes": "`opaque`, by which values are compared",
+    "binary": "`opaque`, by which values are compared",
+}
+"""What to write for a type of Java, Python or SQL."""
 
 
 _ROW = text_value("a row key as text, bytes as \\x00")
@@ -136,13 +176,13 @@ _CONTAINER_KEYS = RecordOf(
         ),
         "codec": Key(
             Single(
-                "`number`, `float64`, `int64`, `opaque` or `json $.path`",
+                "a codec such as `number`, `float64` or `json $.path`",
                 pattern=JSON_PATH,
                 words=tuple(CODECS),
                 why_not=_why_no_codec,
             ),
-            "how values are written: `number` (default) is decimal text, `float64` and `int64` are "
-            "8 bytes big-endian, `opaque` is only compared",
+            "how values are written: `number` (default) is decimal text, `float64`, `int32`, … are "
+            "of HBase's Bytes.toBytes, `phoenix-…` of Phoenix, `opaque` is only compared",
         ),
         "count": Key(
             Single("`rows` or `cells`", words=("rows", "cells")),
@@ -220,8 +260,7 @@ def _items_meet(one: Item, other: Item) -> bool:
 def _codec(text: str) -> Codec:
     if text in CODECS:
         return Codec(CODECS[text])
-    path = text.removeprefix("json $").replace("[", ".").replace("]", "")
-    return Codec(CodecName.JSON, path.removeprefix("."))
+    return Codec(CodecName.JSON, canonical_path(text.removeprefix("json ")))
 
 
 def _items(tree: Tree, findings: Findings) -> Iterator[Item]:

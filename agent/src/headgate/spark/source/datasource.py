@@ -8,8 +8,8 @@ host, port      the Thrift2 server, or an observer's listener
 table           name of the table
 family          column family of columns that name none
 columns         JSON object: column of the frame to ``family:qualifier``, where the names differ
-codec           ``utf8`` (default), ``float64``, ``int64``, ``json`` or ``opaque``; ``codec.path``
-codecs          JSON object: column of the frame to its codec, where codecs differ
+codec           ``utf8`` (default) or another ``CodecName``; for ``json`` also ``codec.path``
+codecs          JSON object: column of the frame to its codec, where codecs differ (``json $.path``)
 start, stop     first row, and first row after the range
 ranges          JSON object: column of the frame to a list of ``[first row, first row after]``, the
                 latter null at the end of the table; cells of other rows are not seen
@@ -22,10 +22,10 @@ on_undecodable  ``null`` (default), ``skip`` (leaves the row out) or ``fail``: w
                 value that the codec cannot read; it is written to the log of the executor
 ==============  ==================================================================================
 
-The schema has ``row`` and one column per HBase column, of type string, binary, double or bigint.
-Only the columns of the schema are read: name fewer to read less. To read fewer rows, give ``start``
-and ``stop``: filters are not pushed down, since Spark 4.3 keeps the first filtered plan of a frame
-and returns its rows for later queries of the same frame, too.
+The schema has ``row`` and one column per HBase column, of type string, binary, double, bigint
+or boolean. Only the columns of the schema are read: name fewer to read less. To read fewer rows,
+give ``start`` and ``stop``: filters are not pushed down, since Spark 4.3 keeps the first filtered
+plan of a frame and returns its rows for later queries of the same frame, too.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     DataType,
     DoubleType,
     LongType,
@@ -56,7 +57,7 @@ from pyspark.sql.types import (
 )
 
 from headgate.client import ScanRange, Thrift2Connection
-from headgate.engine import Codec, CodecName, OnUndecodable
+from headgate.engine import Codec, CodecName, OnUndecodable, canonical_path
 from headgate.events import Origin, decode_origin, key_bytes
 from headgate.spark.source.tables import (
     PAGE,
@@ -75,6 +76,7 @@ _TYPES: Final[dict[type[DataType], ValueType]] = {
     BinaryType: ValueType.BINARY,
     DoubleType: ValueType.DOUBLE,
     LongType: ValueType.LONG,
+    BooleanType: ValueType.BOOLEAN,
 }
 
 
@@ -159,7 +161,10 @@ class TableOptions:
 
     def codec_of(self, name: str) -> Codec:
         """Return the codec of a frame's column."""
-        return _codec(self.codecs[name], "") if name in self.codecs else self.codec
+        if name not in self.codecs:
+            return self.codec
+        codec, _, path = self.codecs[name].partition(" ")
+        return _codec(codec, path)
 
 
 def _whole(options: Mapping[str, str], name: str, default: Any) -> Any:
@@ -197,11 +202,13 @@ def _ranges(options: Mapping[str, str]) -> dict[str, RowRanges]:
 
 
 def _codec(name: str, path: str) -> Codec:
-    try:
-        return Codec(CodecName(name), path)
-    except ValueError as error:
+    if name not in set(CodecName):
         message = f"codec {name!r} is none of {', '.join(CodecName)}"
-        raise OptionError(message) from error
+        raise OptionError(message)
+    try:
+        return Codec(CodecName(name), canonical_path(path))
+    except ValueError as error:
+        raise OptionError(str(error)) from error
 
 
 def _policy(name: str) -> OnUndecodable:
@@ -216,7 +223,7 @@ def _kind(name: str, kind: DataType) -> ValueType:
     if type(kind) not in _TYPES:
         message = (
             f"column {name!r} has type {kind.simpleString()}; "
-            "read string, binary, double or bigint, and cast afterwards"
+            "read string, binary, double, bigint or boolean, and cast afterwards"
         )
         raise OptionError(message)
     return _TYPES[type(kind)]

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from headgate.client import Region, ScanRange, Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
-from headgate.events import Origin
+from headgate.events import Origin, printable_key
 from headgate.spark.source.keys import key_array, row_keys
 from headgate.spark.source.undecodable import UndecodedValues
-from headgate.spark.source.values import ValueType, to_bytes
+from headgate.spark.source.values import UnwritableValue, ValueType, to_bytes
 
 ROW: Final = "row"
 """Name of the frame's column with the row's key."""
@@ -196,10 +196,13 @@ def write_batch(
         targets: for each column, ``family:qualifier`` and codec.
         origin: the run that writes.
         timestamp: of all cells in milliseconds; None lets the server choose.
+
+    Raises:
+        UnwritableValue: a codec has no bytes for a value, or a row has no key.
     """
     keys = row_keys(frame.column(ROW))
     columns = {
-        column: to_bytes(frame.column(name), codec) for name, (column, codec) in targets.items()
+        column: _written(frame, name, codec, keys) for name, (column, codec) in targets.items()
     }
     if not columns:
         return 0
@@ -207,6 +210,17 @@ def write_batch(
     for missing, rows in _nulls(keys, columns).items():
         connection.delete(table, rows, missing, timestamp=timestamp, origin=origin)
     return len(keys)
+
+
+def _written(
+    frame: pa.RecordBatch | pa.Table, name: str, codec: Codec, keys: Sequence[bytes]
+) -> list[bytes | None]:
+    try:
+        return to_bytes(frame.column(name), codec)
+    except UnwritableValue as error:
+        row = "" if error.at is None else f"row {printable_key(keys[error.at])}, "
+        message = f"{row}column {name!r}: {error}"
+        raise UnwritableValue(message, error.at) from error
 
 
 def _nulls(
