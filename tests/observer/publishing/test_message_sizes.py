@@ -57,7 +57,7 @@ def test_a_message_too_large_for_the_broker_is_divided_and_keeps_its_values(read
     assert ready.publisher.idle
     assert (
         max(batch.sequence for batch in log) + 1
-        == ready.publisher.sequences()[updates_topic("t")][0]
+        == ready.publisher.tables.sequences()[updates_topic("t")][0]
     )
 
 
@@ -138,7 +138,9 @@ def test_a_value_too_large_for_a_message_is_left_out_and_must_be_read(ready) -> 
 
 def test_recovered_pieces_are_not_taken_for_those_before_the_crash(ready) -> None:
     rows = [row_in(0, i) for i in range(4)]
-    ready.publisher.recover("t", 3, [write(9, rows, value=b"x" * 300_000)])
+    events = ready.publisher.recovering(3)
+    events.add("t", write(9, rows, value=b"x" * 300_000))
+    events.flush()
     numbers = [
         part.piece
         for sent in ready.producer.sent

@@ -93,7 +93,7 @@ def test_sequences_count_each_partitions_messages(ready) -> None:
     ready.timers.run()
     ready.producer.deliver_all()
     assert [message.sequence for message in ready.producer.log(2)] == [0, 1, 2, 3]
-    assert ready.publisher.sequences() == {updates_topic("t"): (1, 1, 4)}
+    assert ready.publisher.tables.sequences() == {updates_topic("t"): (1, 1, 4)}
 
 
 def test_an_intent_is_settled_when_its_last_message_is_acknowledged(ready) -> None:
@@ -156,14 +156,16 @@ def test_ambiguous_rows_are_marked_by_position(ready) -> None:
 
 
 def test_a_recovered_request_keeps_its_identity(ready) -> None:
-    ready.publisher.recover("t", 3, [write(9, [row_in(0)], outcome=Outcome.UNKNOWN)])
+    events = ready.publisher.recovering(3)
+    events.add("t", write(9, [row_in(0)], outcome=Outcome.UNKNOWN))
+    events.flush()
     batch = ready.producer.deliver().message
     assert isinstance(batch, UpdateBatch)
     assert (batch.observer, batch.epoch, batch.recovered) == ("o", 3, True)
     (part,) = batch.requests
     assert (part.intent, part.piece, part.outcome) == (9, 0, Outcome.UNKNOWN)
     assert ready.settled == []
-    assert ready.publisher.sequences() == {updates_topic("t"): (0, 0, 0)}
+    assert ready.publisher.tables.sequences() == {updates_topic("t"): (0, 0, 0)}
 
 
 def test_a_barrier_is_in_every_partition_after_what_was_added_before(ready) -> None:

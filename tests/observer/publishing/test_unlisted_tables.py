@@ -58,7 +58,7 @@ def test_topics_of_tables_by_pattern_are_asked_for_when_the_control_topic_is_fou
     bench.named, bench.unwanted = {"t"}, {"u"}
     bench.publisher.forget_unwanted()
     assert bench.ensured == ["t"]
-    assert not bench.publisher.awaits("u")
+    assert not bench.publisher.tables.awaits("u")
 
 
 def test_a_table_that_a_dataflow_watches_is_not_doubted(bench) -> None:
@@ -84,7 +84,7 @@ def test_no_topic_is_asked_for_before_somebody_is_known_to_watch_the_table(bench
     bench.publisher.announce_gap("u", since=1.0, until=2.0, reason="passed")
     bench.timers.run()
     assert bench.ensured == []
-    assert bench.publisher.waiting_topics() == []
+    assert bench.publisher.tables.waiting_topics() == {}
     bench.publisher.prepare("t", values=True)
     assert bench.ensured == ["t"]
     bench.publisher.topic_ready("t", 1)
@@ -98,8 +98,8 @@ def test_what_is_kept_of_a_table_goes_once_it_is_known_that_nobody_watches_it(be
     bench.unwanted = {"u"}
     bench.publisher.forget_unwanted()
     assert bench.settled == [1]
-    assert not bench.publisher.awaits("u")
-    assert bench.publisher.awaits("t")
+    assert not bench.publisher.tables.awaits("u")
+    assert bench.publisher.tables.awaits("t")
 
 
 def test_a_write_that_ends_after_that_is_dropped(bench) -> None:
@@ -108,7 +108,7 @@ def test_a_write_that_ends_after_that_is_dropped(bench) -> None:
     bench.publisher.add_put("u", 1, "put", 1.0, None, b"r", b"f:q", -1, b"v", False)
     assert bench.settled == [0, 1]
     assert bench.publisher.idle
-    assert not bench.publisher.awaits("u")
+    assert not bench.publisher.tables.awaits("u")
 
 
 def test_tables_that_nobody_is_known_to_watch_are_kept_to_a_number(bench) -> None:

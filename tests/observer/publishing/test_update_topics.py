@@ -100,7 +100,7 @@ def test_partitions_that_a_topic_is_given_are_noticed_and_what_was_written_stays
 
         def learn(asked: str) -> None:
             assert asked == topic
-            learned.append(publisher.partitions("t"))
+            learned.append(publisher.tables.partitions("t"))
             if len(learned) == 1:
                 raise KafkaUnavailable("down")
 
@@ -109,12 +109,12 @@ def test_partitions_that_a_topic_is_given_are_noticed_and_what_was_written_stays
         await asyncio.sleep(0)
         publisher.prepare("t", values=True)
         publisher.topic_ready("t", 2)
-        (topic,) = publisher.topics()
+        (topic,) = publisher.tables.topics()
         brokers.topics = {topic: 2, "other": 9}
         await until(lambda: brokers.looks > 3)
-        assert publisher.partitions("t") == 2
+        assert publisher.tables.partitions("t") == 2
         brokers.topics = {topic: 5}
-        await until(lambda: publisher.partitions("t") == 5)
+        await until(lambda: publisher.tables.partitions("t") == 5)
         # The producer knew of them before anything was spread over them.
         assert learned == [2, 2]
         following.cancel()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
-from headgate.observer.recording.epochs import open_epochs
+from msgspec import Struct
+
+from headgate.observer.recording.epochs import OpenEpoch, open_epochs
 from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.segments import Intent, SegmentReader
 
 
 def opened(directory: Path, *, limit: int = 1 << 20, segment: int = 1 << 16) -> Journal:
@@ -18,7 +22,45 @@ def put(journal: Journal, request: bytes, table: str = "t") -> int:
 
 
 def requests_of(journal: Journal) -> list[bytes]:
-    return [intent.request for epoch in journal.open_epochs() for intent in epoch.intents]
+    return [intent.request for epoch in left_in(journal) for intent in epoch.intents]
+
+
+class Left(Struct):
+    """What an earlier epoch left, read as a whole."""
+
+    epoch: int
+    intents: tuple[Intent, ...]
+    damage: str
+    gaps: dict[str, float]
+
+
+def left_in(journal: Journal) -> list[Left]:
+    return read_whole(journal.open_epochs())
+
+
+def read_whole(epochs: Iterable[OpenEpoch]) -> list[Left]:
+    found = []
+    for epoch in epochs:
+        intents: list[Intent] = []
+        damage = []
+        for part in epoch.parts():
+            intents += part.intents()
+            damage.append(part.damage)
+        damage.append(epoch.missing_at_the_end)
+        words = "; ".join(filter(None, damage))
+        found.append(Left(epoch.epoch, tuple(intents), words, epoch.gaps))
+    return found
+
+
+class Segment(Struct):
+    intents: tuple[Intent, ...]
+    whole: bool
+
+
+def read_segment(data: bytes, first: int) -> Segment:
+    reader = SegmentReader(data, first)
+    intents = tuple(reader)
+    return Segment(intents, reader.whole)
 
 
 def crash(journal: Journal) -> None:
@@ -29,5 +71,5 @@ def crash(journal: Journal) -> None:
 def damaged(directory: Path, path: Path, data: bytes) -> tuple[list[bytes], str]:
     """What a start finds if a file of an earlier epoch holds this."""
     path.write_bytes(data)
-    (epoch,) = open_epochs(directory, but=-1)
+    (epoch,) = read_whole(open_epochs(directory, but=-1))
     return [intent.request for intent in epoch.intents], epoch.damage

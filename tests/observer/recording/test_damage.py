@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journals import crash, damaged, opened, put
+from journals import crash, damaged, left_in, opened, put, read_segment, read_whole
 
 from headgate.observer.recording.epochs import open_epochs
-from headgate.observer.recording.segments import read_segment
 
 
 def damage_of(directory: Path) -> tuple[list[int], str]:
     """The numbers that a start after a crash finds, and what it says is missing."""
-    (epoch,) = opened(directory).open_epochs()
+    (epoch,) = left_in(opened(directory))
     return [intent.number for intent in epoch.intents], epoch.damage
 
 
@@ -59,7 +58,7 @@ def test_a_segment_that_is_gone_or_unreadable_is_told(tmp_path: Path) -> None:
     segments[3].write_bytes(b"nothing of ours" * 10)
     numbers, damage = damage_of(tmp_path)
     assert numbers == [0, 2, 4]
-    assert damage == "requests 1 to 1, 3 to 3 cannot be read"
+    assert damage == "requests 1 to 1 cannot be read; requests 3 to 3 cannot be read"
 
 
 def test_what_is_damaged_below_the_watermark_is_of_no_interest(tmp_path: Path) -> None:
@@ -151,7 +150,7 @@ def test_a_last_segment_that_is_gone_is_told(tmp_path: Path, kept: int) -> None:
     crash(journal)
     for path in sorted(tmp_path.glob("*.segment"))[kept:]:
         path.unlink()
-    (epoch,) = open_epochs(tmp_path, but=-1)
+    (epoch,) = read_whole(open_epochs(tmp_path, but=-1))
     assert epoch.damage == f"requests {kept} to 1 cannot be read"
 
 
@@ -162,5 +161,5 @@ def test_segments_that_went_because_all_is_settled_are_not_missed(tmp_path: Path
     journal.save_watermark()
     crash(journal)
     assert not list(tmp_path.glob("*.segment"))
-    (epoch,) = open_epochs(tmp_path, but=-1)
+    (epoch,) = read_whole(open_epochs(tmp_path, but=-1))
     assert (epoch.intents, epoch.damage) == ((), "")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from journals import crash, opened, put, requests_of
+from journals import crash, left_in, opened, put, requests_of
 
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError
@@ -76,7 +76,7 @@ def test_a_gap_that_was_not_announced_comes_back(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     journal.save_gaps({"t": 7.0})
     crash(journal)
-    (epoch,) = opened(tmp_path).open_epochs()
+    (epoch,) = left_in(opened(tmp_path))
     assert epoch.gaps == {"t": 7.0}
 
 
@@ -85,7 +85,7 @@ def test_a_gap_that_was_announced_does_not_come_back(tmp_path: Path) -> None:
     for gaps in ({"t": 7.0}, {}):
         journal.save_gaps(gaps)
     crash(journal)
-    (epoch,) = opened(tmp_path).open_epochs()
+    (epoch,) = left_in(opened(tmp_path))
     assert epoch.gaps == {}
 
 

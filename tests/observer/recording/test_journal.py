@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journals import crash, opened, put, requests_of
+from journals import crash, left_in, opened, put, requests_of
 
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalFull
@@ -18,7 +18,7 @@ def test_what_was_appended_is_there_after_a_crash(tmp_path: Path) -> None:
     first = opened(tmp_path)
     numbers = [put(first, request, "tä") for request in (b"one", b"", b"three")]
     crash(first)
-    (epoch,) = opened(tmp_path).open_epochs()
+    (epoch,) = left_in(opened(tmp_path))
     assert numbers == [0, 1, 2]
     assert [(i.number, i.request, i.table, i.received) for i in epoch.intents] == [
         (0, b"one", "tä", 12.5),
@@ -125,7 +125,7 @@ def test_a_crash_loses_no_unsettled_request(
         journal.settle(number)
         journal.save_watermark()
     crash(journal)
-    (epoch,) = opened(directory).open_epochs()
+    (epoch,) = left_in(opened(directory))
     found = {intent.number: intent.request for intent in epoch.intents}
     for number, request in enumerate(requests):
         if number not in done:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from journals import crash, opened, put, requests_of
+from journals import crash, left_in, opened, put, requests_of
 
 from headgate.observer.recording.journal_errors import JournalError
 
@@ -60,7 +60,7 @@ def test_a_torn_record_that_cannot_be_cut_off_ends_its_segment(
     file_limit(1 << 20)
     put(journal, b"next")
     crash(journal)
-    (epoch,) = opened(tmp_path).open_epochs()
+    (epoch,) = left_in(opened(tmp_path))
     assert [intent.request for intent in epoch.intents] == [*before, b"next"]
     assert epoch.damage == ""
     for number in range(len(before) + 1):

@@ -20,7 +20,9 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
+from headgate.observer.publishing import recovered as recovered_events
 from headgate.observer.publishing.kafka import KafkaUnavailable
+from headgate.observer.recording import republishing
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.republishing import EarlierEpochs
 from headgate.observer.starting import StartError
@@ -31,8 +33,8 @@ def request(method: str, body: bytes) -> bytes:
     return write_message(Transport.BUFFERED, method, MessageType.CALL, 0, body)
 
 
-def put(row: bytes, table: bytes = b"t") -> bytes:
-    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+def put(row: bytes, table: bytes = b"t", value: bytes = b"v") -> bytes:
+    mutation = StructWriter().binary(2, b"f:q").binary(3, value).end()
     return request(
         "mutateRow", StructWriter().binary(1, table).binary(2, row).structs(3, [mutation]).end()
     )
@@ -87,6 +89,7 @@ class Restart:
                 thrift1=Listener("127.0.0.1:0", "a:1"),
                 kafka=KafkaSettings("k:1"),
                 journal=JournalSettings(str(self.directory)),
+                start_seconds=self.start_seconds,
             )
             earlier = EarlierEpochs(
                 config,
@@ -95,7 +98,6 @@ class Restart:
                 watched=lambda: self.watched,
                 fits=lambda table: table in self.fitting,
                 topics=self.look_at_topics,
-                deadline=asyncio.get_running_loop().time() + self.start_seconds,
             )
             await script(earlier)
 
@@ -249,8 +251,8 @@ def test_what_the_journal_has_lost_is_a_gap_in_each_watched_table(restart: Resta
     gaps = [each for each in restart.log if isinstance(each, Gap)]
     assert sorted((gap.table, gap.since) for gap in gaps) == [("other", 12.5), ("t", 12.5)]
     assert all("damaged" in gap.reason and gap.until > 12.5 for gap in gaps)
-    rows = [each.rows for each in restart.log if isinstance(each, UpdateBatch)]
-    assert rows == [(b"one",), (b"three",)]
+    rows = [row for each in restart.log if isinstance(each, UpdateBatch) for row in each.rows]
+    assert rows == [b"one", b"three"]
 
 
 def test_a_gap_that_was_not_announced_is_announced_by_the_next_start(restart: Restart) -> None:
@@ -312,3 +314,128 @@ def test_a_topic_that_is_made_meanwhile_is_waited_for(restart: Restart) -> None:
 
     restart.run(script)
     assert [each.rows for each in restart.log] == [(b"row",)]
+
+
+def test_a_table_whose_topic_is_missing_is_set_aside_and_published_later(
+    restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(republishing, "_PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(republishing, "_FINISH_SECONDS", 0.01)
+    restart.watched = {"t", "poisoned"}
+    rows = [b"%d" % number for number in range(6)]
+    tables = [b"t", b"poisoned"] * 3
+    first = restart.crash_with(*(put(row, table) for row, table in zip(rows, tables, strict=True)))
+    said: list[int] = []
+
+    def told() -> list[bytes]:
+        return [row for each in restart.log if isinstance(each, UpdateBatch) for row in each.rows]
+
+    async def start(earlier: EarlierEpochs) -> None:
+        await earlier.publish()
+        await earlier.end(said.append, lambda: 0)
+
+    restart.run(start)
+    assert (told(), said) == (rows[::2], [])
+    assert not list(restart.directory.glob("*.segment"))
+    # Nothing is lost by another crash.
+    os.close(restart.journal._lock)
+    restart.journal = restart._opened()
+
+    async def start_and_heal(earlier: EarlierEpochs) -> None:
+        await start(earlier)
+        asyncio.get_running_loop().call_later(
+            0.02, restart.bench.publisher.topic_ready, "poisoned", 1
+        )
+        await earlier.finish(said.append, lambda: 0)
+
+    restart.log.clear()
+    restart.run(start_and_heal)
+    assert (told(), said) == (rows[1::2], [first + 1, first])
+    assert restart.journal.size == 0
+    assert [each.epoch for each in restart.journal.open_epochs()] == []
+
+
+def test_what_is_set_aside_goes_when_nobody_watches_its_table(
+    restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(republishing, "_PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(republishing, "_FINISH_SECONDS", 0.01)
+    restart.watched = {"t", "poisoned"}
+    restart.journal.save_gaps({"poisoned": 50.0})
+    requests = put(b"row", b"poisoned"), put(b"cut", b"poisoned")[:-5]
+    first = restart.crash_with(*requests, table="poisoned")
+    said: list[int] = []
+
+    async def script(earlier: EarlierEpochs) -> None:
+        await earlier.publish()
+        await earlier.end(said.append, lambda: 0)
+        (left,) = restart.journal.open_epochs()
+        assert (left.gaps, said) == ({"poisoned": 12.5}, [])
+        restart.watched = {"t"}
+        await earlier.finish(said.append, lambda: 0)
+
+    restart.run(script)
+    assert (restart.log, said, restart.journal.size) == ([], [first], 0)
+
+
+def test_each_file_goes_before_the_next_is_read_and_others_have_turns(
+    tmp_path: Path, make_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(republishing, "_TURN", 50)
+    monkeypatch.setattr(republishing, "_UNDER_WAY", 2)
+    restart = Restart(tmp_path, make_bench())
+    # Kafka is slow: it takes one message in a while, longer than a start may wait in all.
+    restart.start_seconds = 0.3
+    value = b"x" * 1000
+    restart.crash_with(*(put(b"%d" % number, value=value) for number in range(700)))
+    left: list[int] = []
+    waiting: list[Any] = []
+
+    def take(_topic: str, _partition: int, data: bytes, done: Any) -> bool:
+        restart.log.append(decode_update(data))
+        waiting.append(done)
+        return True
+
+    monkeypatch.setattr(restart.bench.producer, "send", take)
+    monkeypatch.setattr(recovered_events, "MESSAGE_BYTES", 20_000)
+
+    async def script(earlier: EarlierEpochs) -> None:
+        task = asyncio.create_task(earlier.publish())
+        begun = asyncio.get_running_loop().time()
+        while not task.done():
+            await asyncio.sleep(0.012)
+            left.append(len(list(restart.directory.glob("*.segment"))))
+            assert len(waiting) <= 8
+            if waiting:
+                waiting.pop(0)(None)
+        await task
+        assert asyncio.get_running_loop().time() - begun > restart.start_seconds
+
+    restart.run(script)
+    assert sorted(left, reverse=True) == left
+    assert len(set(left)) > 5
+    rows = [row for each in restart.log for row in each.rows]
+    assert rows == [b"%d" % number for number in range(700)]
+
+
+def test_a_crash_amid_a_recovery_is_no_damage(
+    tmp_path: Path, make_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(republishing, "_TURN", 50)
+    restart = Restart(tmp_path, make_bench())
+    restart.crash_with(*(put(b"%d" % number, value=b"x" * 1000) for number in range(300)))
+
+    async def script(earlier: EarlierEpochs) -> None:
+        task = asyncio.create_task(earlier.publish())
+        while len(list(restart.directory.glob("*.segment"))) > 2:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+
+    restart.run(script)
+    os.close(restart.journal._lock)
+    restart.journal = restart._opened()
+    restart.run(EarlierEpochs.publish)
+    assert not [each for each in restart.log if isinstance(each, Gap)]
+    rows = {row for each in restart.log for row in each.rows}
+    assert rows == {b"%d" % number for number in range(300)}

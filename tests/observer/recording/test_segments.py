@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from journals import opened, put
+from journals import opened, put, read_segment
 
-from headgate.observer.recording.segments import SEGMENT, read_segment
+from headgate.observer.recording.segments import SEGMENT
 
 
 def test_a_tail_torn_at_any_byte_costs_only_the_torn_record(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import zlib
 from pathlib import Path
 
-from journals import crash, damaged, opened, put, requests_of
+from journals import crash, damaged, opened, put, read_whole, requests_of
 from structlog.testing import capture_logs
 
 from headgate.observer.recording.epochs import open_epochs
@@ -58,7 +58,7 @@ def test_a_watermark_that_is_lost_costs_repeats_only(tmp_path: Path) -> None:
     crash(journal)
     (path,) = tmp_path.glob("*.watermark")
     path.unlink()
-    (epoch,) = open_epochs(tmp_path, but=-1)
+    (epoch,) = read_whole(open_epochs(tmp_path, but=-1))
     assert [intent.request for intent in epoch.intents] == [b"a", b"b"]
     assert epoch.damage == ""
 

@@ -199,10 +199,13 @@ class ObserverOracle:
         again = Journal(life.directory, limit_bytes=1 << 26, segment_bytes=1 << 20)
         told = set()
         open_epochs = again.open_epochs()
+        excused = False
         for epoch in open_epochs:
-            for intent in epoch.intents:
-                told |= self._rows_of(intent)
-        excused = any(epoch.damage for epoch in open_epochs)
+            for part in epoch.parts():
+                for intent in part.intents():
+                    told |= self._rows_of(intent)
+                excused |= bool(part.damage)
+            excused |= bool(epoch.missing_at_the_end)
         gaps = {table for epoch in open_epochs for table in epoch.gaps}
         for sent in self._delivered():
             message = sent.message

@@ -191,6 +191,8 @@ class Pattern:
 class Patterns:
     """The kinds of request that came more than once to one listener."""
 
+    LONGEST: Final = _LONGEST
+
     def __init__(self, dialect: Dialect) -> None:
         """Begin with none."""
         self._dialect = dialect

@@ -11,7 +11,7 @@ import structlog
 
 from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, ObserverHealth
-from headgate.observer.config import AccessSettings, Acknowledge, JournalSettings, ObserverConfig
+from headgate.observer.config import Acknowledge, JournalSettings, ObserverConfig
 from headgate.observer.control.barriers import BarrierResponder, Traffic
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.hearing import Hearing
@@ -39,6 +39,7 @@ from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.recording.republishing import EarlierEpochs
+from headgate.observer.recording.setting_aside import SettingAside
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.acknowledgement import Acknowledgements
@@ -86,7 +87,7 @@ class Observer:
         self._keyring = Keyring(config)
         self._metrics.certificate_expiries = self._keyring.expiries
         self._notify = NotifyColumns(limit_bytes=config.limits.message_bytes)
-        self._control = ControlState(self._notify, lease_clock, _patterns(config))
+        self._control = ControlState(self._notify, lease_clock, TablePatterns.of(config))
         self._journal = Journal(
             Path(config.journal.directory),
             limit_bytes=config.journal.limit_bytes,
@@ -127,6 +128,9 @@ class Observer:
             clock=time.time,
             passing=time.monotonic,
         )
+        self._earlier: EarlierEpochs | None = None
+        """What earlier epochs left; None before that is looked at."""
+        self._setting_aside = SettingAside(self._journal, self._publisher)
         self._acknowledgements: Acknowledgements | None = None
         if kafka.acknowledge is Acknowledge.KAFKA:
             self._acknowledgements = Acknowledgements(
@@ -238,7 +242,7 @@ class Observer:
         )
 
     def _watch_by_pattern(self, config: ObserverConfig) -> None:
-        self._control.patterns = _patterns(config)
+        self._control.patterns = TablePatterns.of(config)
 
     def _change_journal(self, config: JournalSettings) -> None:
         self._journal.reconfigure(
@@ -255,15 +259,19 @@ class Observer:
     def health(self) -> ObserverHealth:
         """Return whether clients are served, and what is not as it should be."""
         reasons = [*self._admission.reasons, *self._gates.reasons]
+        if self._state == "starting" and self._earlier is not None:
+            reasons.append(self._earlier.progress)
         if self._control.everything:
             reasons.append("the control topic cannot be read: every table is treated as watched")
         if unmarked := self._notify.stopped:
             reasons.append(f"notify columns are not set in tables {', '.join(unmarked[:10])}")
-        waiting = self._publisher.waiting_topics()
+        waiting = self._publisher.tables.waiting_topics()
         for pool in self._listeners.pools.values():
             reasons.extend(pool.reasons)
         if waiting:
             reasons.append(f"topics are missing for tables {', '.join(sorted(waiting)[:10])}")
+            reasons.extend(sorted({reason for reason in waiting.values() if reason})[:10])
+        reasons.extend(sorted(self._publisher.stuck.values())[:10])
         return ObserverHealth(self._state == "serving", self._state, tuple(reasons))
 
     def upstreams(self) -> dict[str, tuple[UpstreamView, ...]]:
@@ -300,6 +308,7 @@ class Observer:
             await self._admin.close()
             self._lease.leave()
             self._control_topic.close()
+            self._setting_aside.close()
             self._journal.close()
 
     async def _open_admin(self) -> None:
@@ -332,9 +341,10 @@ class Observer:
             watched=lambda: self._control.watched,
             fits=lambda table: self._control.patterns.match(table),
             topics=self._topics.partitions,
-            deadline=deadline,
         )
+        self._earlier = earlier
         await earlier.publish()
+        deadline = self._loop.time() + self._config.start_seconds
         self._barriers.begin()
         # First the new lease, then the end of the old ones: agents wait for this observer's marks
         # without a break, and no mark comes before what was recovered.
@@ -348,6 +358,8 @@ class Observer:
         self._state = "serving"
         self._loop.call_later(_TEND_SECONDS, self._tend)
         self._tasks.add(self._loop.create_task(self._update_topics.follow(self._publisher)))
+        finishing = earlier.finish(self._lease.end_of, lambda: self._control_topic.undelivered)
+        self._tasks.add(self._loop.create_task(finishing))
         if self._keyring:
             self._tasks.add(self._loop.create_task(self._watch_certificates()))
         ready(self.addresses)
@@ -480,11 +492,6 @@ class Observer:
         if self._acknowledgements is not None:
             self._acknowledgements.tend()
         self._admission.sync_if_due()
+        self._setting_aside.tend(now, self._config.journal.limit_bytes)
         if self._state == "serving":
             self._loop.call_later(_TEND_SECONDS, self._tend)
-
-
-def _patterns(config: ObserverConfig) -> TablePatterns:
-    """Return the tables that a configuration has watched by pattern."""
-    access = config.access or AccessSettings()
-    return TablePatterns(config.watch.tables, access.agent_tables)

@@ -341,7 +341,7 @@ def test_a_crash_in_the_middle_of_its_events_loses_none(parted: Scene, turns: in
     again = Journal(parted.directory, limit_bytes=1 << 20, segment_bytes=1 << 16)
     left = []
     for epoch in again.open_epochs():
-        for intent in epoch.intents:
+        for intent in (each for part in epoch.parts() for each in part.intents()):
             found = recovered(intent)
             assert isinstance(found, list)
             left += [

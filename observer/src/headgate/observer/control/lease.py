@@ -134,7 +134,7 @@ class LeaseRenewer:
             self._config.name,
             self._epoch,
             self._config.lease_seconds,
-            self._publisher.sequences(),
+            self._publisher.tables.sequences(),
             self._admin(),
             ended,
             self._said_unmarked,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.events import canonical_table, fits_table
+from headgate.observer.config import AccessSettings, ObserverConfig
 
 _REMEMBERED = 4096  # names: they are clients', who may invent any number
 _SYSTEM = "hbase:"  # HBase's own tables
@@ -23,6 +24,12 @@ class TablePatterns:
         self._patterns = tuple(patterns)
         self._never = frozenset(map(canonical_table, state_tables))
         self._known: dict[str, bool] = {}
+
+    @classmethod
+    def of(cls, config: ObserverConfig) -> TablePatterns:
+        """Return the tables that a configuration has watched by pattern."""
+        access = config.access or AccessSettings()
+        return cls(config.watch.tables, access.agent_tables)
 
     def match(self, table: str) -> bool:
         """Return whether a table is watched by a pattern."""

@@ -22,6 +22,7 @@ from headgate.observer.publishing.ended import EndedWrite
 PIECE_BYTES: Final = 512 * 1024
 MESSAGE_BYTES: Final = 768 * 1024
 CELL_BYTES: Final = 24  # msgpack's own bytes for one cell's entries in all columns, at most
+PART_BYTES: Final = 48  # of a message for what it says of one request beside its cells, about
 # After a crash it is not known where a request was cut; with numbers of their own its pieces may be
 # counted twice, but not taken for others and dropped.
 RECOVERED_PIECES: Final = 1 << 20
@@ -305,7 +306,7 @@ def fill(draft: Draft, piece: EndedWrite, number: int, size: int, *, values: boo
     draft.columns += piece.columns
     draft.timestamps += piece.timestamps
     draft.values += kept
-    draft.size += size
+    draft.size += size + PART_BYTES
 
 
 def _short(ttls: Sequence[int]) -> tuple[int, ...]:
@@ -332,7 +333,7 @@ def fill_put(
     draft.columns.append(column)
     draft.timestamps.append(timestamp)
     draft.values.append(value)
-    draft.size += size
+    draft.size += size + PART_BYTES
 
 
 def batch_of(

@@ -32,6 +32,12 @@ _TOPIC_ERRORS = frozenset(
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
     }
 )
+_REFUSALS = frozenset(
+    {
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001 - another in the same batch
+    }
+)
 # Without the right to create topics the observer uses what an administrator made.
 _ALREADY_THERE = frozenset(
     {
@@ -248,6 +254,10 @@ class KafkaProducer:
 def _failure(error: KafkaError) -> DeliveryFailure:
     if error.fatal():
         kind = FailureKind.FATAL
+    elif error.code() == KafkaError.INVALID_TIMESTAMP:
+        kind = FailureKind.EARLY
+    elif error.code() in _REFUSALS:
+        kind = FailureKind.REFUSED
     elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         kind = FailureKind.TOO_LARGE
     elif error.code() in _TOPIC_ERRORS:

@@ -48,6 +48,8 @@ class Passed(Struct):
     since: float
     until: float
     reason: str
+    token: int = 0
+    """Stands for its messages until they are acknowledged; 0: nobody asks."""
 
 
 @final
@@ -131,6 +133,8 @@ class Packer:
         for item in items:
             if isinstance(item, Ended):
                 self._deliveries.close(item.intent)
+            elif isinstance(item, Passed) and item.token:
+                self._deliveries.close(item.token)
         for lane in lanes:
             self._deliveries.hand_over(lane)
 
@@ -161,6 +165,7 @@ class Packer:
                 case PendingMark():
                     message = BarrierMark(*head, item.id, len(lanes))
                 case Passed():
+                    intents = (item.token,) if item.token else ()
                     message = Gap(*head, name, item.since, item.until, item.reason)
             lane.sequence += 1
             closing = isinstance(item, PendingMark)

@@ -7,38 +7,36 @@ the topic's partitions, which are delivered in order.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
-from msgspec.structs import replace
+import structlog
 
 from headgate.events import (
     MORE_PARTITIONS,
-    VERSION,
     Origin,
     Outcome,
     RequestPart,
-    TableChange,
     UpdateKind,
-    encode_update,
-    updates_topic,
 )
 from headgate.observer.publishing.batches import (
     CELL_BYTES,
     MESSAGE_BYTES,
     PIECE_BYTES,
-    RECOVERED_PIECES,
     Draft,
-    batch_of,
-    by_partition,
-    fill,
     fill_put,
-    pieces_of,
+    size_of,
 )
 from headgate.observer.publishing.deliveries import Lane, OrderedDelivery, Producer
-from headgate.observer.publishing.ended import Ended, EndedSchemaChange, EndedWrite
-from headgate.observer.publishing.packing import Item, Packer, Packing, Passed, PendingMark, Puts
+from headgate.observer.publishing.ended import Ended, EndedWrite
+from headgate.observer.publishing.packing import Item, Packer, Passed, PendingMark, Puts
+from headgate.observer.publishing.recovered import RecoveredEvents
+from headgate.observer.publishing.stuck import StuckTables
+from headgate.observer.publishing.tables import KnownTables, Table
+from headgate.observer.publishing.unpublished import Unpublished, UnpublishedWrites
+
+_log = structlog.get_logger("headgate.observer.publishing.publisher")
 
 _ONE_PUT: Final = bytes([UpdateKind.PUT])
 _FIRST: Final = (0,)
@@ -48,27 +46,13 @@ _APPLIED: Final = Outcome.APPLIED
 _MOST_UNLISTED: Final = 10_000
 """Tables that events are kept for while nobody knows which are watched: clients invent names."""
 
+_DOUBTED: Final = "its first writes had no sure outcome, and it was not known to exist"
+_DROPPED: Final = "nobody watched the table, and Kafka did not take its events"
+_ITEM_BYTES: Final = 600
+"""Memory of a write that waits for a topic, beside what its cells take of a message."""
+
 _PART: Final = 1 << 13
 """Cells of which it takes some 15 ms, interpreted, to make messages."""
-
-
-class _Table:
-    """What ended on one table and is not yet in its lanes."""
-
-    __slots__ = ("asked", "items", "lanes", "name", "packing", "puts", "topic", "values")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.topic = updates_topic(name)
-        self.items: list[Item] = []
-        self.puts = Puts()
-        """What came after the items."""
-        self.lanes: list[Lane] | None = None
-        self.asked = False
-        """Whether its topic was asked for."""
-        self.values = True
-        self.packing: Packing | None = None
-        """What was taken from the items and is not wholly in the lanes; None: nothing."""
 
 
 class Publisher:
@@ -122,15 +106,17 @@ class Publisher:
         self._wanted = wanted
         self._named = named
         self._named_alone = named_alone
-        self._doubted: dict[str, float] = {}
-        """When, in Unix seconds, the first write of a table had no sure outcome of which none was
-        sure until now: it may not exist, and then gets no topic."""
-        self._doubted_others: float | None = None
-        """The same of tables that are too many to be known by name."""
+        self._doubted = UnpublishedWrites()
+        """Tables whose first writes had no sure outcome: they may not exist, and get no topic."""
+        self._dropped = UnpublishedWrites()
+        """Tables that nobody wanted while Kafka did not take their events."""
+        self._stuck = StuckTables()
         self._later = later
         self._linger = linger_seconds
         self._clock = clock
-        self._tables: dict[str, _Table] = {}
+        self.tables = KnownTables()
+        """What is known of each table."""
+        self._tables = self.tables.by_name
         self._due: dict[str, None] = {}
         """Tables with something to be packed; a dict keeps their order."""
         self._scheduled = False
@@ -154,17 +140,20 @@ class Publisher:
 
     # -- what is to be published
 
-    def table(self, name: str) -> _Table:
+    def table(self, name: str) -> Table:
         """Return the table's state, asking for its topic when it is new."""
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = _Table(name)
+            table = self._tables[name] = Table(name)
         if not table.asked:
             table.asked = True
+            dropped = self._dropped.take(name)
+            if dropped is not None:
+                table.items.append(self._gap_since(dropped))
             self._ensure(name, table.topic)
         return table
 
-    def _unlisted(self, name: str) -> _Table:
+    def _unlisted(self, name: str) -> Table:
         """Return the table's state. Its name is a client's: no topic before somebody watches it."""
         table = self._tables.get(name)
         if table is not None and table.asked:
@@ -172,7 +161,7 @@ class Publisher:
         if self._named(name):
             return self._begin_named(name) if table is None else self.table(name)
         if table is None:
-            table = self._tables[name] = _Table(name)
+            table = self._tables[name] = Table(name)
         return table
 
     def takes(self, name: str) -> bool:
@@ -180,12 +169,30 @@ class Publisher:
         return name in self._tables or self._wanted(name)
 
     def has_room(self, name: str) -> bool:
-        """Return whether a table can be known beside those that are."""
-        return name in self._tables or len(self._tables) < _MOST_UNLISTED
+        """Return whether events of a table can be kept: see ``why_full``."""
+        known = name in self._tables or len(self._tables) < _MOST_UNLISTED
+        return known and name not in self._stuck.full
+
+    def why_full(self, name: str) -> str:
+        """Return why events of a table cannot be kept, in words."""
+        stuck = self._stuck.full.get(name)
+        if stuck is not None:
+            return (
+                f"Kafka does not take the events of {stuck}; those that wait have used up the "
+                "share of the journal that one table has"
+            )
+        return (
+            "the control topic is lost, or a pattern of watch.tables is too wide, and too many "
+            "tables are written to"
+        )
 
     def prepare(self, name: str, *, values: bool) -> None:
         """Get ready for a table; ``values``: whether its cells' values are published."""
-        self.table(name).values = values
+        table = self.table(name)
+        table.values = values
+        dropped = self._dropped.take(name, known=True)
+        if dropped is not None:
+            self._append(name, self._gap_since(dropped))
 
     def add(self, name: str, ended: Ended) -> None:
         """Publish what ended, after all that was added to the table before."""
@@ -205,24 +212,23 @@ class Publisher:
 
     def doubt(self, name: str, since: float) -> None:
         """Have the first sure write of a table that may not exist announce a gap from then on."""
-        if len(self._doubted) < _MOST_UNLISTED:
-            self._doubted.setdefault(name, since)
-        else:
-            self.doubt_others(since)
+        self._doubted.note(name, since, _DOUBTED, _MOST_UNLISTED)
 
     def doubt_others(self, since: float) -> None:
         """Do as ``doubt`` for all tables whose names are not known yet."""
-        if self._doubted_others is None:
-            self._doubted_others = since
+        self._doubted.note_others(since, _DOUBTED)
 
-    def _begin_named(self, name: str) -> _Table:
+    def _begin_named(self, name: str) -> Table:
         """Ask for the topic of a table that has been written to, and say what may be missing."""
         table = self.table(name)
-        since = self._doubted.pop(name, self._doubted_others)
-        if since is not None:
-            reason = "its first writes had no sure outcome, and it was not known to exist"
-            table.items.append(Passed(since, max(since, self._clock()), reason))
+        doubted = self._doubted.take(name)
+        if doubted is not None:
+            table.items.append(self._gap_since(doubted))
         return table
+
+    def _gap_since(self, unpublished: Unpublished) -> Passed:
+        since = unpublished.since
+        return Passed(since, max(since, self._clock()), unpublished.reason)
 
     def add_put(
         self,
@@ -273,7 +279,7 @@ class Publisher:
         fill_put(draft, part, row, column, timestamp, value if table.values else None, size)
 
     @staticmethod
-    def _end_puts(table: _Table) -> None:
+    def _end_puts(table: Table) -> None:
         if table.puts.lowest >= 0:
             table.items.append(table.puts)
             table.puts = Puts()
@@ -283,24 +289,58 @@ class Publisher:
         self.table(name)
         self._append(name, PendingMark(barrier))
 
-    def announce_gap(self, name: str, *, since: float, until: float, reason: str) -> None:
-        """Mark in every partition that writes went by without events (Unix seconds)."""
+    def announce_gap(
+        self, name: str, *, since: float, until: float, reason: str, token: int = 0
+    ) -> None:
+        """Mark in every partition that writes went by without events (Unix seconds).
+
+        A ``token`` (see ``OrderedDelivery.new_token``) stays open until the marks are there.
+        """
+        table = self._unlisted(name)
+        if token:
+            self._deliveries.open(token)
+            self._append(name, Passed(since, until, reason, token))
+            return
+        last = table.items[-1] if table.items else None
+        if (
+            isinstance(last, Passed)
+            and not last.token
+            and last.reason == reason
+            and not table.puts.drafts
+        ):
+            last.since, last.until = min(since, last.since), max(until, last.until)
+            return
         self._append(name, Passed(since, until, reason))
 
     def forget(self, name: str) -> None:
-        """Drop what waits for the topic of a table that nobody watches; without a topic only."""
+        """Drop what Kafka does not take of a table that nobody watches.
+
+        Without a topic that is the whole table, else what waits in its partitions. When somebody
+        watches the table again, a gap says what was dropped.
+        """
         table = self._tables.get(name)
-        if table is None or table.lanes is not None:
+        if table is None:
             return
-        del self._tables[name]
-        for item in table.items:
-            if isinstance(item, Ended):
-                self._deliveries.close(item.intent)
+        if table.lanes is not None:
+            times = [time for lane in table.lanes for time in self._deliveries.discard(lane)]
+        else:
+            del self._tables[name]
+            times = [item.received for item in table.items if isinstance(item, Ended)]
+            for item in table.items:
+                if isinstance(item, Ended):
+                    self._deliveries.close(item.intent)
+                elif isinstance(item, Passed) and item.token:
+                    self._deliveries.close(item.token)
+        if table.asked and times:
+            self._dropped.note(name, min(times), _DROPPED, _MOST_UNLISTED)
+            _log.error("events are dropped", table=name, requests=len(times), reason=_DROPPED)
 
     def _append(self, name: str, item: Item) -> None:
         table = self._unlisted(name)
         self._end_puts(table)
         table.items.append(item)
+        if table.lanes is None and isinstance(item, EndedWrite):
+            table.waiting_bytes += size_of(item) + _ITEM_BYTES
         self._flush_later(name)
 
     def _flush_later(self, name: str) -> None:
@@ -316,54 +356,43 @@ class Publisher:
     @property
     def idle(self) -> bool:
         """Whether everything that was added is acknowledged."""
-        return not self.undelivered and not any(
-            table.items or table.puts.drafts or table.packing is not None
-            for table in self._tables.values()
-        )
+        return not self.undelivered and self.tables.are_packed
 
-    def sequences(self) -> dict[str, tuple[int, ...]]:
-        """Return the next publish sequence of each partition, by topic."""
-        return {
-            table.topic: tuple(lane.sequence for lane in table.lanes)
-            for table in self._tables.values()
-            if table.lanes is not None
-        }
+    @property
+    def stuck(self) -> Mapping[str, str]:
+        """Tables whose events Kafka does not take while it takes those of others, and why."""
+        return self._stuck.stuck
 
-    def topics(self) -> dict[str, tuple[str, int]]:
-        """Return the topics that are there with their tables and the partitions that are known."""
-        return {
-            table.topic: (table.name, len(table.lanes))
-            for table in self._tables.values()
-            if table.lanes is not None
-        }
+    def look(self, share_bytes: int) -> None:
+        """Look for tables that are stuck, once a second; so much of one of them may wait."""
+        self._stuck.look(self.tables.waiting(), self.published, share_bytes)
 
-    def waiting_topics(self) -> list[str]:
-        """Return the tables whose topic was asked for and is not there yet."""
-        return [each.name for each in self._tables.values() if each.lanes is None and each.asked]
+    def topic_refused(self, name: str, reason: str) -> None:
+        """Say why the topic of a table is not there yet."""
+        table = self._tables.get(name)
+        if table is not None:
+            table.refusal = reason
 
     def forget_unwanted(self) -> None:
         """Drop what is kept of tables that nobody wants, now that this is known.
 
         Of others that are watched for their name the topics are asked for.
         """
-        for name in [each.name for each in self._tables.values() if not each.asked]:
-            if not self._wanted(name):
-                self.forget(name)
-            elif self._named(name):
-                self.table(name)
-
-    def awaits(self, name: str) -> bool:
-        """Return whether a table is known, and so its topic is needed once it was asked for."""
-        return name in self._tables
+        stuck = self._stuck.stuck
+        waiting = [
+            each
+            for each in self._tables.values()
+            if not each.asked or each.lanes is None or each.name in stuck
+        ]
+        for table in waiting:
+            if not self._wanted(table.name):
+                self.forget(table.name)
+            elif not table.asked and self._named(table.name):
+                self.table(table.name)
 
     def is_ready(self, name: str) -> bool:
         """Return whether the topic of a table is there; asks for it when the table is new."""
         return self.table(name).lanes is not None
-
-    def partitions(self, name: str) -> int:
-        """Return how many partitions of a table's topic are known; 0 while it is not there."""
-        table = self._tables.get(name)
-        return 0 if table is None or table.lanes is None else len(table.lanes)
 
     def topic_ready(self, name: str, partitions: int) -> None:
         """Say how many partitions the topic of a table really has.
@@ -378,7 +407,11 @@ class Publisher:
         before = len(lanes) or self._spread.pop(table.topic, 0)
         if lanes and partitions > before:
             self._pack_all(table)
-        lanes.extend(Lane(name, table.topic, number) for number in range(len(lanes), partitions))
+        lanes.extend(
+            Lane(name, table.topic, number, table.sizes) for number in range(len(lanes), partitions)
+        )
+        table.refusal = ""
+        table.waiting_bytes = 0
         table.lanes = lanes
         self._rows_move(table, before)
 
@@ -392,7 +425,7 @@ class Publisher:
             if table.lanes is not None:
                 self._rows_move(table, self._spread.pop(table.topic, 0))
 
-    def _rows_move(self, table: _Table, before: int) -> None:
+    def _rows_move(self, table: Table, before: int) -> None:
         """Publish what there is, behind a mark where rows were spread over fewer partitions."""
         if table.lanes is not None and 0 < before < len(table.lanes):
             table.items.append(PendingMark(MORE_PARTITIONS))
@@ -422,7 +455,7 @@ class Publisher:
             self._scheduled = True
             self._later(0.0, self._flush_in_time)
 
-    def _pack(self, table: _Table) -> bool:
+    def _pack(self, table: Table) -> bool:
         """Go on with a table; return whether nothing of it is left."""
         packing = table.packing
         if packing is None:
@@ -440,55 +473,14 @@ class Publisher:
         table.packing = None
         return not table.items and not table.puts.drafts
 
-    def _pack_all(self, table: _Table) -> None:
+    def _pack_all(self, table: Table) -> None:
         """Turn everything of a table into messages, now."""
         self._packer.left = sys.maxsize
         while not self._pack(table):
             pass
 
-    def recover(self, name: str, epoch: int, writes: Iterable[EndedWrite]) -> None:
-        """Publish what an earlier epoch left, under its identity; needs the table's topic.
+    # -- what earlier epochs left
 
-        Raises:
-            LookupError: the topic is not there yet.
-        """
-        table = self.table(name)
-        if table.lanes is None:
-            raise LookupError(f"topic {table.topic} is not there yet; wait for topic_ready")
-        for ended in writes:
-            for partition, part in by_partition(ended, len(table.lanes)):
-                pieces = pieces_of(part)
-                first = 0 if len(pieces) == 1 else RECOVERED_PIECES
-                for number, (piece, size) in enumerate(pieces, start=first):
-                    draft = Draft()
-                    fill(draft, piece, number, size, values=table.values)
-                    batch = batch_of(name, self._observer, epoch, 0, 0, draft)
-                    value = encode_update(replace(batch, recovered=True))
-                    self._deliveries.queue(table.lanes[partition], value, ())
-        for lane in table.lanes:
-            self._deliveries.hand_over(lane)
-
-    def recover_schema_change(self, name: str, epoch: int, ended: EndedSchemaChange) -> None:
-        """Publish a schema change that an earlier epoch left; needs the table's topic.
-
-        Raises:
-            LookupError: the topic is not there yet.
-        """
-        table = self.table(name)
-        if table.lanes is None:
-            raise LookupError(f"topic {table.topic} is not there yet; wait for topic_ready")
-        for lane in table.lanes:
-            message = TableChange(
-                VERSION,
-                self._observer,
-                epoch,
-                0,
-                ended.intent,
-                name,
-                ended.kind,
-                ended.outcome,
-                ended.received,
-                ended.family,
-            )
-            self._deliveries.queue(lane, encode_update(message), ())
-            self._deliveries.hand_over(lane)
+    def recovering(self, epoch: int) -> RecoveredEvents:
+        """Return what publishes events that an earlier epoch left, under its identity."""
+        return RecoveredEvents(self._observer, epoch, self._deliveries, self.table)

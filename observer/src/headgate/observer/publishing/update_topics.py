@@ -52,7 +52,7 @@ class UpdateTopics:
         """Notify the publisher of partitions that its topics are given, as long as it works."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            if not publisher.topics():
+            if not publisher.tables.topics():
                 continue
             try:
                 await self._look(publisher)
@@ -61,7 +61,7 @@ class UpdateTopics:
 
     async def _look(self, publisher: Publisher) -> None:
         there = await self._loop.run_in_executor(None, self._topics.partitions)
-        for topic, (table, known) in publisher.topics().items():
+        for topic, (table, known) in publisher.tables.topics().items():
             count = there.get(topic, 0)
             if count > known:
                 # The producer first: what it does not know it refuses.
@@ -70,9 +70,9 @@ class UpdateTopics:
                 publisher.topic_ready(table, count)
 
     async def _make(self, publisher: Publisher, table: str, topic: str) -> None:
-        while publisher.awaits(table):
+        while publisher.tables.awaits(table):
             # A topic that was deleted must not come back with fewer partitions than have messages.
-            known = publisher.partitions(table)
+            known = publisher.tables.partitions(table)
             ensure = partial(
                 self._topics.ensure,
                 topic,
@@ -83,7 +83,10 @@ class UpdateTopics:
             try:
                 count = await self._loop.run_in_executor(None, ensure)
             except KafkaUnavailable as error:
-                _log.warning("a topic could not be made", topic=topic, reason=str(error))
+                _log.warning(
+                    "a topic could not be made", table=table, topic=topic, reason=str(error)
+                )
+                publisher.topic_refused(table, str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 publisher.topic_ready(table, count)

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 import structlog
@@ -13,13 +14,14 @@ import structlog
 from headgate.observer.config import Fsync, JournalSettings, WhenFull
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.journal_errors import JournalError, JournalFull, TablesFull
+from headgate.observer.recording.journal_errors import JournalError, JournalFull, TableFull
 
 _log = structlog.get_logger("headgate.observer.recording.admission")
 
 
 _MOST_GAPS: Final = 1000
 """Tables with a gap that is to be announced: all are written to the disk with each new one."""
+_NAMED: Final = 10  # tables that health names
 _SAFE: Final = "nothing was written, try again"
 _FULL: Final = (
     f"headgate: the observer's journal is full, because Kafka does not take events; {_SAFE}"
@@ -61,10 +63,15 @@ class WriteAdmission:
         self._clock = clock
         self._passing = passing
         self._waiting: deque[tuple[float, Waiting, str]] = deque()
+        self._behind_tables: list[tuple[float, Waiting, str]] = []
+        """What waits for its table alone: nothing else waits behind it."""
         self._gaps: dict[str, float] = {}
-        self._announced = False
+        self._announced: set[str] = set()
+        """Tables whose gap was announced, and that nothing has passed for since then."""
         self._unsynced: list[Callable[[], None]] = []
         self._sync: asyncio.Task[None] | None = None
+        # Of its own: threads that are shared may wait for Kafka, and the disk must not.
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="journal-disk")
         self._synced_at = float("-inf")
         self._lost = False
         self.blocked = 0
@@ -87,10 +94,13 @@ class WriteAdmission:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why writes do not go on as they should, in words."""
-        if self._gaps and not self._announced:
+        if self._gaps.keys() - self._announced:
             return ("the journal has no room: writes pass without events",)
         if self._waiting:
             return (f"the journal has no room: {len(self._waiting)} writes wait",)
+        if self._behind_tables:
+            reasons = sorted({reason for _, _, reason in self._behind_tables})
+            return tuple(reasons[:_NAMED])
         return ()
 
     def reconfigure(self, config: JournalSettings) -> None:
@@ -100,23 +110,26 @@ class WriteAdmission:
 
     def wait(self, session: Waiting, why: JournalFull | JournalError) -> None:
         """Queue a session whose request the journal did not take."""
+        deadline = self._passing() + self._config.block_seconds
+        if isinstance(why, TableFull):
+            self._behind_tables.append((deadline, session, f"headgate: {why}; {_SAFE}"))
+            return
         reason = _FULL
-        if isinstance(why, TablesFull):
-            reason = f"headgate: {why}; {_SAFE}"
-        elif isinstance(why, JournalError):
+        if isinstance(why, JournalError):
             reason = f"headgate: the observer's journal cannot be written ({_cause(why)}); {_SAFE}"
-        self._waiting.append((self._passing() + self._config.block_seconds, session, reason))
+        self._waiting.append((deadline, session, reason))
 
     def leave(self, session: Waiting) -> None:
         """Forget a session whose client is gone."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] is not session)
+        self._behind_tables = [entry for entry in self._behind_tables if entry[1] is not session]
 
     def let_pass(self, tables: tuple[str, ...]) -> None:
         """Note that a write of the tables goes by without an event."""
         self.passed += 1
-        # What was announced so far ended before this write.
-        self._announced = False
         for table in tables:
+            # What was announced so far ended before this write.
+            self._announced.discard(table)
             if table not in self._gaps:
                 self._gaps[table] = self._clock()
                 self._save_gaps()
@@ -125,6 +138,15 @@ class WriteAdmission:
     def tend(self) -> None:
         """Admit what waits, give up what waited too long, announce gaps that are over."""
         now = self._passing()
+        behind, self._behind_tables = self._behind_tables, []
+        for deadline, session, reason in behind:
+            if session.try_again():
+                continue
+            if now < deadline:
+                self._behind_tables.append((deadline, session, reason))
+                continue
+            self.blocked += 1
+            session.give_up(reason)
         while self._waiting:
             deadline, session, reason = self._waiting[0]
             if session.try_again():
@@ -135,19 +157,28 @@ class WriteAdmission:
             self._waiting.popleft()
             self.blocked += 1
             session.give_up(reason)
-        if self._gaps and not self._announced and self._journal.has_room(1):
-            until = self._clock()
-            for table, since in self._gaps.items():
-                self._publisher.announce_gap(
-                    table,
-                    since=since,
-                    until=until,
-                    reason="the journal was full and its policy is to pass",
-                )
-            self._announced = True
-        elif self._announced and self._publisher.idle:
-            self._gaps.clear()
-            self._announced = False
+        self._announce_gaps()
+
+    def _announce_gaps(self) -> None:
+        """Announce gaps that are over; forget those of which Kafka knows."""
+        room = self._journal.has_room(1)
+        known: list[str] = []
+        for table, since in self._gaps.items():
+            if table not in self._announced:
+                if room and self._publisher.has_room(table):
+                    self._publisher.announce_gap(
+                        table,
+                        since=since,
+                        until=self._clock(),
+                        reason="the journal was full and its policy is to pass",
+                    )
+                    self._announced.add(table)
+            elif self._publisher.tables.is_delivered(table):
+                known.append(table)
+        for table in known:
+            del self._gaps[table]
+            self._announced.discard(table)
+        if known:
             self._save_gaps()
 
     def _save_gaps(self) -> None:
@@ -187,7 +218,7 @@ class WriteAdmission:
                 calls, self._unsynced = self._unsynced, []
                 handles = self._journal.take_unsynced()
                 if handles:
-                    await loop.run_in_executor(None, _sync, handles)
+                    await loop.run_in_executor(self._disk, _sync, handles)
                 for call in calls:
                     call()
                 if not self._unsynced:

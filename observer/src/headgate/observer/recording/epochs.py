@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +13,19 @@ import msgspec
 from msgspec import Struct
 
 from headgate.observer.recording.journal_errors import JournalError
-from headgate.observer.recording.segments import Intent, Segment, read_segment
+from headgate.observer.recording.segments import (
+    ASIDE_MAGIC,
+    SEGMENT,
+    Intent,
+    SegmentReader,
+    record_of,
+)
 
 _PROGRESS = struct.Struct(">QQI")  # watermark, number of the next intent, checksum
 _WATERMARK = struct.Struct(">QI")  # without that number: of versions that did not write it down
+SEGMENT_SUFFIX: Final = ".segment"
+ASIDE: Final = ".aside"
+"""Of files with requests whose tables Kafka takes no events of, apart from the segments."""
 _SLOTS: Final = 2  # written in turn, so that a torn write leaves the other
 
 
@@ -36,20 +47,14 @@ def progress_record(progress: EpochProgress, count: int) -> tuple[bytes, int]:
     return data + zlib.crc32(data).to_bytes(4, "big"), count % _SLOTS * _PROGRESS.size
 
 
-class OpenEpoch(Struct, frozen=True):
-    """An epoch that ended without having published everything, with what may be unpublished."""
-
-    epoch: int
-    intents: tuple[Intent, ...]
-    gaps: dict[str, float] = {}
-    """By table, since when (Unix seconds) writes passed without events, unannounced."""
-    damage: str = ""
-    """Which requests cannot be read any more, in words; their tables are not known."""
-
-
 def segment_path(directory: Path, epoch: int, first: int) -> Path:
     """Return where the segment is whose first intent has the number ``first``."""
-    return directory / f"{epoch:010d}-{first:020d}.segment"
+    return directory / f"{epoch:010d}-{first:020d}{SEGMENT_SUFFIX}"
+
+
+def aside_path(segment: Path) -> Path:
+    """Return where the requests of a segment are that were set aside."""
+    return segment.with_suffix(ASIDE)
 
 
 def watermark_path(directory: Path, epoch: int) -> Path:
@@ -81,46 +86,32 @@ def _read_progress(path: Path) -> EpochProgress:
 
 def has_open_epochs(directory: Path) -> bool:
     """Return whether a directory's journal holds what may not be on Kafka."""
-    kinds = ("*.segment", "*.watermark", "*.gaps")
+    kinds = ("*.segment", "*.aside", "*.watermark", "*.gaps")
     return any(True for kind in kinds for _ in directory.glob(kind))
 
 
-def open_epochs(directory: Path, *, but: int) -> list[OpenEpoch]:
-    """Return what epochs but the one left in a directory, oldest first.
+def save_gaps(directory: Path, epoch: int, gaps: Mapping[str, float]) -> None:
+    """Write down since when (Unix seconds) writes of which tables passed without events.
 
     Raises:
-        JournalError: a segment cannot be read.
+        JournalError: the file system refused.
     """
-    found: dict[int, list[Path]] = {}
-    for path in sorted(directory.glob("*.segment")):
-        epoch = int(path.name.partition("-")[0])
-        if epoch != but:
-            found.setdefault(epoch, []).append(path)
-    for path in sorted(directory.glob("*.watermark")):
-        epoch = int(path.stem)
-        if epoch != but:
-            found.setdefault(epoch, [])
-    epochs = []
-    for epoch, paths in sorted(found.items()):
-        progress = _read_progress(watermark_path(directory, epoch))
-        segments: list[Segment] = []
-        for path in paths:
-            first = int(path.stem.partition("-")[2])
-            try:
-                segments.append(read_segment(path.read_bytes(), first))
-            except OSError as error:
-                raise JournalError(
-                    f"{path}: {error.strerror}; without it updates would be lost"
-                ) from error
-        intents = tuple(
-            intent
-            for segment in segments
-            for intent in segment.intents
-            if intent.number >= progress.watermark
-        )
-        damage = _damage(intents, progress, torn=bool(segments) and not segments[-1].whole)
-        epochs.append(OpenEpoch(epoch, intents, _read_gaps(directory, epoch), damage))
-    return epochs
+    path = gaps_path(directory, epoch)
+    draft = path.with_suffix(".draft")
+    try:
+        if not gaps:
+            path.unlink(missing_ok=True)
+            return
+        with draft.open("wb") as file:
+            file.write(msgspec.json.encode(gaps))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        sync_directory(directory)
+    except OSError as error:
+        raise JournalError(
+            f"journal {directory}: {error.strerror}; free space on its disk"
+        ) from error
 
 
 def _read_gaps(directory: Path, epoch: int) -> dict[str, float]:
@@ -133,16 +124,202 @@ def _read_gaps(directory: Path, epoch: int) -> dict[str, float]:
         raise JournalError(f"{path}: {error}; without it a gap would be hidden") from error
 
 
-def _damage(intents: tuple[Intent, ...], progress: EpochProgress, *, torn: bool) -> str:
-    """Say which requests from the watermark on are missing; empty if none is."""
-    missing = []
-    expected = progress.watermark
-    for intent in intents:
-        if intent.number != expected:
-            missing.append(f"{expected} to {intent.number - 1}")
-        expected = intent.number + 1
-    if expected < progress.next:
-        missing.append(f"{expected} to {progress.next - 1}")
-    elif torn:
-        missing.append(f"{expected} and later")
-    return f"requests {', '.join(missing)} cannot be read" if missing else ""
+class EpochPart:
+    """One file of an earlier epoch: a segment, or requests that were set aside from one.
+
+    ``intents`` reads it. After that ``damage`` and ``end`` are known.
+    """
+
+    def __init__(self, path: Path, epoch: int, expected: int) -> None:
+        self.path = path
+        self.epoch = epoch
+        self.first = int(path.stem.partition("-")[2])
+        self.is_aside = path.suffix == ASIDE
+        self._expected = expected
+        self.damage = ""
+        """Which requests cannot be read any more, in words; their tables are not known."""
+        self.end = expected
+        """The number behind the last request up to here, of the epoch."""
+        self.torn = False
+        """Whether something behind the last request that can be read is damaged."""
+
+    def intents(self) -> Iterator[Intent]:
+        """Yield what may be unpublished, in the order of its numbers.
+
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise JournalError(
+                f"{self.path}: {error.strerror}; without it updates would be lost"
+            ) from error
+        reader = SegmentReader(data, self.first)
+        if self.is_aside:
+            yield from self._set_aside(data, reader)
+            return
+        missing: list[str] = []
+        expected = self._expected
+        for intent in reader:
+            if intent.number < expected:
+                continue
+            if intent.number != expected:
+                missing.append(f"{expected} to {intent.number - 1}")
+            expected = intent.number + 1
+            yield intent
+        self.end = expected
+        self.torn = not reader.whole
+        if missing:
+            self.damage = f"requests {', '.join(missing)} cannot be read"
+
+    def _set_aside(self, data: bytes, reader: SegmentReader) -> Iterator[Intent]:
+        count = 0
+        for intent in reader:
+            count += 1
+            yield intent
+        written = SEGMENT.unpack_from(data)[2] if len(data) >= SEGMENT.size else count + 1
+        if count < written:
+            self.damage = f"{written - count} requests that were set aside cannot be read"
+
+
+class OpenEpoch:
+    """An epoch that ended without having published everything."""
+
+    def __init__(self, directory: Path, epoch: int, paths: Sequence[Path]) -> None:
+        self.epoch = epoch
+        self.gaps = _read_gaps(directory, epoch)
+        """By table, since when (Unix seconds) writes passed without events, unannounced."""
+        self._directory = directory
+        self._paths = sorted(paths)
+        self._progress = _read_progress(watermark_path(directory, epoch))
+        self._expected = self._progress.watermark
+        self._torn = False
+
+    def parts(self) -> Iterator[EpochPart]:
+        """Yield the epoch's files: what was set aside, then the segments in their order.
+
+        Each must be read before the next is asked for.
+        """
+        for suffix in (ASIDE, SEGMENT_SUFFIX):
+            for path in self._paths:
+                if path.suffix != suffix:
+                    continue
+                part = EpochPart(path, self.epoch, self._expected)
+                yield part
+                self._expected = part.end
+                self._torn = part.torn
+
+    @property
+    def missing_at_the_end(self) -> str:
+        """Which requests behind the last part cannot be read, in words; empty if none is missing.
+
+        It is known once all parts were read.
+        """
+        if self._expected < self._progress.next:
+            return f"requests {self._expected} to {self._progress.next - 1} cannot be read"
+        return f"requests {self._expected} and later cannot be read" if self._torn else ""
+
+    def keep_gaps(self, gaps: Mapping[str, float]) -> None:
+        """Write down which gaps are still to be announced, by table.
+
+        Raises:
+            JournalError: the file system refused.
+        """
+        self.gaps = dict(gaps)
+        save_gaps(self._directory, self.epoch, self.gaps)
+
+    def forget(self, part: EpochPart, kept: Iterable[Intent]) -> int:
+        """Remove a part that is on Kafka but for ``kept``, which is set aside from a segment.
+
+        Returns by how many bytes the directory has grown: mostly it shrinks.
+
+        Raises:
+            JournalError: the file system refused.
+        """
+        records = [record_of(intent) for intent in kept]
+        grown = 0
+        try:
+            size = part.path.stat().st_size
+            if not part.is_aside:
+                if records:
+                    grown = write_aside(aside_path(part.path), self.epoch, records)
+                self._save_progress(part.end)
+            elif records:
+                return 0
+            part.path.unlink()
+        except OSError as error:
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        return grown - size
+
+    def _save_progress(self, watermark: int) -> None:
+        """Write down that everything below a number is on Kafka, or was set aside."""
+        progress = EpochProgress(watermark, max(watermark, self._progress.next))
+        path = watermark_path(self._directory, self.epoch)
+        draft = path.with_suffix(".draft")
+        record, _ = progress_record(progress, 0)
+        with draft.open("wb") as file:
+            file.write(record.ljust(PROGRESS_BYTES, b"\0"))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+
+
+def open_epochs(directory: Path, *, but: int) -> list[OpenEpoch]:
+    """Return what epochs but the one left in a directory, oldest first.
+
+    Raises:
+        JournalError: a file of theirs cannot be read.
+    """
+    found: dict[int, list[Path]] = {}
+    for suffix in (SEGMENT_SUFFIX, ASIDE):
+        for path in directory.glob(f"*{suffix}"):
+            found.setdefault(int(path.name.partition("-")[0]), []).append(path)
+    for path in directory.glob("*.watermark"):
+        found.setdefault(int(path.stem), [])
+    return [
+        OpenEpoch(directory, epoch, paths) for epoch, paths in sorted(found.items()) if epoch != but
+    ]
+
+
+def write_aside(path: Path, epoch: int, records: Sequence[bytes]) -> int:
+    """Write a file of requests that are set aside, so that it is there whole or not at all.
+
+    Returns its length in bytes.
+
+    Raises:
+        OSError: the file system refused.
+    """
+    data = b"".join((SEGMENT.pack(ASIDE_MAGIC, epoch, len(records)), *records))
+    draft = path.with_suffix(".aside-draft")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+    return len(data)
+
+
+def open_directory(directory: Path) -> int:
+    """Return a descriptor of a directory, to be synced and closed."""
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def sync_directory(directory: Path) -> None:
+    """Have the names in a directory reach the disk.
+
+    Raises:
+        OSError: the file system refused.
+    """
+    handle = open_directory(directory)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -2,8 +2,9 @@
 
 A directory belongs to one observer, which holds a lock on it. ``epoch`` counts its starts.
 ``<epoch>-<first intent>.segment`` has requests as records. ``<epoch>.watermark`` says below which
-intent everything is on Kafka (a segment wholly below it is removed) and how many intents there were
-at least, so that a segment that is lost is missed.
+intent everything is on Kafka or set aside (a segment wholly below it is removed) and how many
+intents there were at least, so that a segment that is lost is missed. ``<epoch>-<first
+intent>.aside`` has those of a segment's requests that were set aside.
 """
 
 from __future__ import annotations
@@ -16,21 +17,25 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import structlog
 
+from headgate.observer.recording.asides import Asides, CopiedAside, PinnedSegment
 from headgate.observer.recording.epochs import (
     PROGRESS_BYTES,
+    EpochPart,
     EpochProgress,
     OpenEpoch,
     gaps_path,
+    open_directory,
     open_epochs,
     progress_record,
+    save_gaps,
     segment_path,
+    sync_directory,
     watermark_path,
 )
 from headgate.observer.recording.journal_errors import JournalError, JournalFull, JournalInUse
-from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT
+from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT, Intent
 
 _log = structlog.get_logger("headgate.observer.recording.journal")
 
@@ -50,18 +55,6 @@ class _Segment:
         self.first = first
         self.end = first
         self.size = 0
-
-
-def _open_directory(directory: Path) -> int:
-    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = _open_directory(directory)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _write_all(handle: int, head: bytes, body: bytes) -> int:
@@ -123,6 +116,7 @@ class Journal:
         self._times: deque[float] = deque()
         """When the intents from the watermark on came."""
         self._segments: list[_Segment] = []
+        self._asides = Asides()
         self._bytes = self._left_over_bytes()
         self._segment: _Segment | None = None
         self._handle = -1
@@ -163,7 +157,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
             draft.rename(path)
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
         except OSError as error:
             os.close(self._lock)
             raise JournalError(
@@ -172,7 +166,8 @@ class Journal:
         return epoch
 
     def _left_over_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._directory.glob("*.segment"))
+        kinds = ("*.segment", "*.aside")
+        return sum(path.stat().st_size for kind in kinds for path in self._directory.glob(kind))
 
     @property
     def size(self) -> int:
@@ -182,7 +177,7 @@ class Journal:
     @property
     def unsettled(self) -> int:
         """Number of intents that are not settled."""
-        return self._next - self.watermark - len(self._settled)
+        return self._next - self.watermark - len(self._settled) + len(self._asides)
 
     @property
     def next_intent(self) -> int:
@@ -203,7 +198,10 @@ class Journal:
 
     def oldest_age(self, now: float) -> float:
         """Return for how many seconds the oldest unsettled intent has waited."""
-        return max(0.0, now - self._times[0]) if self._times else 0.0
+        oldest = self._asides.oldest
+        if oldest is None:
+            oldest = self._times[0] if self._times else now
+        return max(0.0, now - oldest)
 
     def append(
         self, request: bytes, table: str, *, listener: int, dialect: int, received: float
@@ -273,7 +271,7 @@ class Journal:
                 self._handle, SEGMENT.pack(MAGIC, self.epoch, self._next), b""
             )
             # What is in a file is not safe before the file's name is.
-            self._unsynced.append(_open_directory(self._directory))
+            self._unsynced.append(open_directory(self._directory))
         except OSError as error:
             raise JournalError(
                 f"journal {self._directory}: {error.strerror}; free space on its disk"
@@ -298,6 +296,10 @@ class Journal:
         """Note that all of the intent's events are on Kafka, or that it has none."""
         watermark, settled = self.watermark, self._settled
         if number < watermark or (number != watermark and number in settled):
+            if number in self._asides:
+                self._bytes -= self._asides.settle(number)
+                if self.on_settled is not None:
+                    self.on_settled(number)
             return
         if self.on_settled is not None:
             self.on_settled(number)
@@ -365,6 +367,46 @@ class Journal:
                 self._bytes -= segment.size
             self._segments.pop(0)
 
+    # -- what must not keep the rest
+
+    @property
+    def segments(self) -> int:
+        """How many segments the epoch has on the disk."""
+        return len(self._segments)
+
+    def pinned_segment(self) -> PinnedSegment:
+        """Return the oldest segment, of which there must be one, with what is unsettled in it.
+
+        The segment ends with that: later requests go to another.
+        """
+        segment = self._segments[0]
+        if segment is self._segment:
+            self._close_segment()
+        settled = self._settled
+        numbers = [
+            number
+            for number in range(max(self.watermark, segment.first), segment.end)
+            if number not in settled
+        ]
+        return PinnedSegment(segment.path, self.epoch, segment.first, segment.end, numbers)
+
+    def set_aside(self, pinned: PinnedSegment, copied: CopiedAside) -> None:
+        """Go on as if everything in a segment were settled: what is not is in another file."""
+        settled = self._settled
+        left = [number for number in pinned.numbers if number not in settled]
+        left = [number for number in left if number >= self.watermark]
+        self._bytes += self._asides.add(copied, left)
+        if self.watermark < pinned.end:
+            for _ in range(pinned.end - self.watermark):
+                self._times.popleft()
+            settled.difference_update(range(self.watermark, pinned.end))
+            self.watermark = pinned.end
+            while self.watermark in settled:
+                settled.remove(self.watermark)
+                self._times.popleft()
+                self.watermark += 1
+        self.save_watermark()
+
     def take_unsynced(self) -> list[int]:
         """Return descriptors of what must reach the disk, for ``os.fdatasync``.
 
@@ -390,27 +432,21 @@ class Journal:
         Raises:
             JournalError: the file system refused.
         """
-        path = gaps_path(self._directory, self.epoch)
-        draft = path.with_suffix(".draft")
-        try:
-            if not gaps:
-                path.unlink(missing_ok=True)
-                return
-            with draft.open("wb") as file:
-                file.write(msgspec.json.encode(gaps))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(path)
-            _sync_directory(self._directory)
-        except OSError as error:
-            raise JournalError(
-                f"journal {self._directory}: {error.strerror}; free space on its disk"
-            ) from error
+        save_gaps(self._directory, self.epoch, gaps)
+
+    def forget_part(self, epoch: OpenEpoch, part: EpochPart, kept: Iterable[Intent]) -> None:
+        """Remove a file of an earlier epoch that is on Kafka but for ``kept``, which is set aside.
+
+        Raises:
+            JournalError: the file system refused.
+        """
+        self._bytes += epoch.forget(part, kept)
 
     def forget_epoch(self, epoch: int) -> None:
         """Remove what an earlier epoch left, once it is all on Kafka."""
-        for path in self._directory.glob(f"{epoch:010d}-*.segment"):
-            self._bytes -= path.stat().st_size
+        for path in self._directory.glob(f"{epoch:010d}-*"):
+            if path.suffix in (".segment", ".aside"):
+                self._bytes -= path.stat().st_size
             path.unlink()
         gaps_path(self._directory, epoch).unlink(missing_ok=True)
         watermark_path(self._directory, epoch).unlink(missing_ok=True)
@@ -424,7 +460,8 @@ class Journal:
             os.close(handle)
         os.close(self._watermark_handle)
         # A gap that was not announced is left to the next start.
-        if self.watermark == self._next and not gaps_path(self._directory, self.epoch).exists():
+        gap = gaps_path(self._directory, self.epoch).exists()
+        if not self.unsettled and not gap:
             self.forget_epoch(self.epoch)
         os.close(self._lock)
 

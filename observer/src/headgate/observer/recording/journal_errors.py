@@ -13,5 +13,5 @@ class JournalFull(Exception):
     """The journal has reached its limit: Kafka does not take events as fast as they come."""
 
 
-class TablesFull(JournalFull):
-    """Nobody knows which tables are watched, and too many were written to meanwhile."""
+class TableFull(JournalFull):
+    """No more events of one table are kept, whatever room there is: the message says why."""

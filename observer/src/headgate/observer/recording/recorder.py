@@ -32,7 +32,7 @@ from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.ended_writes import OUTCOMES, ended_write, ended_writes
 from headgate.observer.recording.in_flight import InFlightWrite, InFlightWrites
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.journal_errors import TablesFull
+from headgate.observer.recording.journal_errors import TableFull
 from headgate.wire import Message
 
 DIALECTS: Final = (Dialect.THRIFT1, Dialect.THRIFT2)
@@ -193,10 +193,7 @@ class Recorder:
     ) -> JournalledRequest:
         for table in tables:
             if not self._publisher.has_room(table):
-                raise TablesFull(
-                    "the control topic is lost, or a pattern of watch.tables is too wide, and too "
-                    "many tables are written to"
-                )
+                raise TableFull(self._publisher.why_full(table))
         received = self._clock()
         number = _number(dialect)
         intent = self._journal.append(

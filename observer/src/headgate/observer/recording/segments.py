@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
 MAGIC: Final = b"HGJ1"
-SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
+ASIDE_MAGIC: Final = b"HGA1"
+"""Of a file of requests that were set aside: numbers may be missing between its records."""
+SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent (set aside: how many there are)
 # checksum of what follows; lengths of table name and request; intent, time, listener, dialect
 _RECORD = struct.Struct(">IHIQdBB")
 CHECKED = struct.Struct(">HIQdBB")  # the same without the checksum, which does not cover itself
@@ -35,39 +38,60 @@ class Intent(Struct, frozen=True):
     request: bytes
 
 
-class Segment(Struct, frozen=True):
-    """What can be read of a segment."""
+class SegmentReader:
+    """The requests of one segment or of one file of requests set aside, read one after another."""
 
-    intents: tuple[Intent, ...]
-    whole: bool
-    """Whether nothing behind the last intent is damaged; one that a crash cut short is whole."""
+    def __init__(self, data: bytes, first: int) -> None:
+        """Read the bytes of a segment whose first intent has the number ``first``."""
+        self._data = data
+        self._first = first
+        self.whole = True
+        """Whether nothing behind the last intent is damaged; one that a crash cut short is whole.
 
+        It is known once all intents were read.
+        """
 
-def read_segment(data: bytes, first: int) -> Segment:
-    """Read a segment whose first intent has the number ``first``.
+    def __iter__(self) -> Iterator[Intent]:
+        """Yield what can be read.
 
-    Damaged records are left out: numbers are missing there. Where a record cannot be read, the
-    number of the next one, which is known, shows where to go on.
-    """
-    if len(data) < SEGMENT.size or data[:4] != MAGIC:
-        return Segment((), len(data) < SEGMENT.size)
-    intents: list[Intent] = []
-    position = SEGMENT.size
-    expected = first
-    while position < len(data):
-        found = _read_record(data, position)
-        if found is None:
-            following = _find_record(data, position, expected + 1)
-            if following >= 0:
-                position = following
-                continue
-            found = _mended_last(data, position)
+        Damaged records are left out: numbers are missing there. Where a record cannot be read, the
+        number of the next one, which is known, shows where to go on.
+        """
+        data = self._data
+        if len(data) < SEGMENT.size or data[:4] not in (MAGIC, ASIDE_MAGIC):
+            self.whole = len(data) < SEGMENT.size
+            return
+        position = SEGMENT.size
+        expected = self._first
+        while position < len(data):
+            found = _read_record(data, position)
             if found is None:
-                return Segment(tuple(intents), _cut_short(data, position, expected))
-        intent, position = found
-        intents.append(intent)
-        expected = intent.number + 1
-    return Segment(tuple(intents), whole=True)
+                following = _find_record(data, position, expected + 1)
+                if following >= 0:
+                    position = following
+                    continue
+                found = _mended_last(data, position)
+                if found is None:
+                    self.whole = _cut_short(data, position, expected)
+                    return
+            intent, position = found
+            yield intent
+            expected = intent.number + 1
+
+
+def record_of(intent: Intent) -> bytes:
+    """Return an intent as it stands in a segment."""
+    name = intent.table.encode("utf-8", "surrogateescape")
+    checked = CHECKED.pack(
+        len(name),
+        len(intent.request),
+        intent.number,
+        intent.received,
+        intent.listener,
+        intent.dialect,
+    )
+    record = checked + name + intent.request
+    return zlib.crc32(record).to_bytes(4, "big") + record
 
 
 def _read_record(data: bytes, position: int) -> tuple[Intent, int] | None:

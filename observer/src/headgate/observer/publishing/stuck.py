@@ -1,0 +1,77 @@
+"""Tables whose events Kafka does not take while it takes those of others, and their share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from msgspec import Struct
+
+PATIENCE: Final = 10
+"""Looks in which others were acknowledged and a table was not, after which it is stuck."""
+
+
+class Waiting(Struct):
+    """What Kafka has not acknowledged of one partition, or of a table without a topic."""
+
+    table: str
+    partition: int
+    """-1: the topic is not there."""
+    acknowledged: int
+    """Messages of the partition that were."""
+    bytes: int
+    """Memory that waits, about."""
+    reason: str
+    """What Kafka said; empty if it said nothing."""
+
+
+class _Seen(Struct):
+    acknowledged: int
+    others: int
+    looks: int = 0
+
+
+@final
+class StuckTables:
+    """Finds out which tables are stuck, and which of these have used up their share of the journal.
+
+    While Kafka takes nothing at all nobody is stuck: the journal is for all alike then.
+    """
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self.stuck: dict[str, str] = {}
+        """By table, why Kafka does not take its events, in words."""
+        self.full: dict[str, str] = {}
+        """Of those the tables of which no more events are taken, and why."""
+
+    def look(self, waiting: Iterable[Waiting], acknowledged: int, share: int) -> None:
+        """Compare with the last look.
+
+        ``acknowledged`` is how many messages Kafka has acknowledged in all, ``share`` how many
+        bytes of one table may wait.
+        """
+        seen: dict[tuple[str, int], _Seen] = {}
+        stuck: dict[str, str] = {}
+        sizes: dict[str, int] = {}
+        for each in waiting:
+            key = each.table, each.partition
+            others = acknowledged - each.acknowledged
+            known = self._seen.get(key)
+            if known is None or known.acknowledged != each.acknowledged:
+                known = _Seen(each.acknowledged, others)
+            elif known.others != others:
+                known.others = others
+                known.looks += 1
+            seen[key] = known
+            if known.looks >= PATIENCE:
+                stuck[each.table] = _why(each)
+                sizes[each.table] = sizes.get(each.table, 0) + each.bytes
+        self._seen, self.stuck = seen, stuck
+        self.full = {table: stuck[table] for table, size in sizes.items() if size > share}
+
+
+def _why(waiting: Waiting) -> str:
+    place = "has no topic" if waiting.partition < 0 else f"partition {waiting.partition}"
+    return f"table {waiting.table}: {place}: {waiting.reason or 'Kafka does not say why'}"

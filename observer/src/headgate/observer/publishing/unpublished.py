@@ -1,0 +1,46 @@
+"""Since when writes of tables went without events: what a table's first message must announce."""
+
+from __future__ import annotations
+
+from typing import final
+
+from msgspec import Struct
+
+
+class Unpublished(Struct, frozen=True):
+    """From when on a table's writes went without events, in Unix seconds, and why."""
+
+    since: float
+    reason: str
+
+
+@final
+class UnpublishedWrites:
+    """Tables of which writes went without events, until their next message announces that."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._by_table: dict[str, Unpublished] = {}
+        self._others: Unpublished | None = None
+        """The same of all tables whose names are not known."""
+
+    def note(self, table: str, since: float, reason: str, most: int) -> None:
+        """Note writes of a table; beyond ``most`` tables they are noted for all others."""
+        known = self._by_table.get(table)
+        if known is not None or len(self._by_table) < most:
+            if known is None or since < known.since:
+                self._by_table[table] = Unpublished(since, reason)
+        else:
+            self.note_others(since, reason)
+
+    def note_others(self, since: float, reason: str) -> None:
+        """Note writes of tables whose names are not known."""
+        if self._others is None or since < self._others.since:
+            self._others = Unpublished(since, reason)
+
+    def take(self, table: str, *, known: bool = False) -> Unpublished | None:
+        """Return what is to be announced of a table, once.
+
+        With ``known`` only what was noted by its name.
+        """
+        return self._by_table.pop(table, None if known else self._others)

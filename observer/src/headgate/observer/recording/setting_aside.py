@@ -1,0 +1,74 @@
+"""Keeps tables whose events Kafka does not take from holding the journal's segments for all."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import structlog
+
+from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.asides import PinnedSegment
+from headgate.observer.recording.journal import Journal
+
+_log = structlog.get_logger("headgate.observer.recording.setting_aside")
+
+SHARE: Final = 4
+"""One table that is stuck may hold one part in so many of the journal's limit."""
+_LOOK_SECONDS: Final = 1.0
+_SEGMENTS: Final = 3
+"""Segments from which on the oldest is looked at."""
+
+
+class SettingAside:
+    """Sets aside what is unsettled in the oldest segment, while a table is stuck."""
+
+    def __init__(self, journal: Journal, publisher: Publisher) -> None:
+        """Set nothing aside yet."""
+        self._journal = journal
+        self._publisher = publisher
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-aside")
+        self._task: asyncio.Task[None] | None = None
+        self._looked_at = float("-inf")
+
+    def tend(self, now: float, limit_bytes: int) -> None:
+        """Look for stuck tables once a second, and begin with the oldest segment if they hold it.
+
+        ``now`` is any time that only passes.
+        """
+        if now - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        self._publisher.look(limit_bytes // SHARE)
+        journal = self._journal
+        if self._task is not None or not self._publisher.stuck or not journal.segments:
+            return
+        if journal.segments < _SEGMENTS and journal.size < limit_bytes // 2:
+            return
+        pinned = journal.pinned_segment()
+        if pinned.numbers:
+            self._task = asyncio.get_running_loop().create_task(self._set_aside(pinned))
+
+    async def _set_aside(self, pinned: PinnedSegment) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            copied = await loop.run_in_executor(self._thread, pinned.copy)
+            self._journal.set_aside(pinned, copied)
+            _log.warning(
+                "requests of tables that Kafka takes no events of are set aside",
+                requests=len(pinned.numbers),
+                tables=sorted(self._publisher.stuck)[:10],
+            )
+        except OSError as error:
+            _log.error(
+                "requests could not be set aside; free space on the journal's disk",
+                segment=str(pinned.path),
+                reason=error.strerror,
+            )
+        finally:
+            self._task = None
+
+    def close(self) -> None:
+        """Set nothing aside any more."""
+        self._thread.shutdown(wait=True)
