@@ -238,7 +238,7 @@ class Observer:
         at(
             "access",
             *(f"{name}.{key}" for name in self._listeners.names for key in ("origin", "networks")),
-            prepare=lambda _old, new: lambda: self._listeners.change_access(new),
+            prepare=lambda _old, new: self._listeners.prepare_access(new),
         )
 
     def _watch_by_pattern(self, config: ObserverConfig) -> None:
@@ -441,7 +441,9 @@ class Observer:
         self._listeners.close()
         now, seconds = self._loop.time(), self._config.shutdown_seconds
         deadline = now + seconds
-        await self._listeners.drain(now + seconds * _DRAIN_SHARE, self._gates.tend)
+        await self._listeners.drain(
+            now + seconds * _DRAIN_SHARE, self._tend_held, self._gates.turn_all_away
+        )
         self._recorder.work()
         self._publisher.flush()
         while (
@@ -466,6 +468,11 @@ class Observer:
                 requests=self._journal.unsettled,
                 journal=self._config.journal.directory,
             )
+
+    def _tend_held(self) -> None:
+        """Keep no write waiting for room: another observer may take it sooner than this one."""
+        self._gates.tend()
+        self._admission.turn_all_away()
 
     # -- meanwhile
 

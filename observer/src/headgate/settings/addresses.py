@@ -16,10 +16,18 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         ValueError: the text is no such address.
     """
-    host, colon, port = text.rpartition(":")
+    written, colon, port = text.rpartition(":")
+    host = written.removeprefix("[").removesuffix("]")
     if not (colon and host and port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
         raise ValueError(f"{text!r} is no address; write it as host:port, as in 127.0.0.1:9190")
-    return canonical_host(host.removeprefix("[").removesuffix("]")), int(port)
+    canonical = canonical_host(host)
+    try:
+        canonical.encode("idna")
+    except UnicodeError as error:
+        raise ValueError(
+            f"{text!r} is no address: {host!r} cannot name a host ({error}); write it as host:port"
+        ) from error
+    return canonical, int(port)
 
 
 def canonical_host(host: str) -> str:

@@ -169,6 +169,8 @@ def upstream_side(listener: str, tls: UpstreamTls, table: str = "") -> Credentia
     def load() -> Loaded:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if tls.server_name:
+            _check_server_name(context, f"{table}.server_name", tls.server_name)
         expiries = {}
         if tls.ca:
             expiries["upstream_ca"] = _load_authorities(context, f"{table}.ca", tls.ca)
@@ -179,6 +181,17 @@ def upstream_side(listener: str, tls: UpstreamTls, table: str = "") -> Credentia
         return Loaded(context, expiries)
 
     return Credentials(listener, (tls.ca, tls.certificate, tls.key), load, tls.server_name)
+
+
+def _check_server_name(context: ssl.SSLContext, key: str, name: str) -> None:
+    """Require a name that a connection can ask for; nothing is sent."""
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=name)
+    except (ValueError, TypeError, ssl.SSLError) as error:
+        raise CredentialsError(
+            f"{key}: {name!r} is no host name ({error}); write the name that the servers' "
+            "certificates are for, such as hbase.example.com"
+        ) from error
 
 
 class _PassPhraseWanted(Exception):

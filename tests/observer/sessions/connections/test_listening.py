@@ -225,11 +225,11 @@ def test_other_rules_hold_for_clients_that_are_there() -> None:
         assert endpoint.guard is None
         idle = Idle()
         endpoint.sessions.add(cast("Any", idle))
-        opened.change_access(configuration(networks=("10.0.0.0/8",)))
+        opened.prepare_access(configuration(networks=("10.0.0.0/8",)))()
         assert endpoint.guard is not None
         assert not endpoint.guard.admits("192.168.1.2")
         assert idle.identified == 1
-        opened.change_access(configuration())
+        opened.prepare_access(configuration())()
         assert endpoint.guard is None
         endpoint.sessions.clear()
         opened.close()
@@ -265,8 +265,9 @@ def test_sessions_have_time_to_end_and_are_broken_off_then(
         there: set[Leaving] = set()
         sessions = [Leaving(there, asked) for asked in (1, 4)]
         opened.endpoints.append(cast("Endpoint", Mock(sessions=there)))
-        meanwhile = Mock()
-        await opened.drain(asyncio.get_running_loop().time() + seconds, meanwhile)
+        meanwhile, at_last = Mock(), Mock()
+        await opened.drain(asyncio.get_running_loop().time() + seconds, meanwhile, at_last)
+        at_last.assert_called_once()
         assert there == set()
         assert [each.broken for each in sessions] == broken
         assert meanwhile.call_count >= 1

@@ -230,6 +230,9 @@ class TlsServer:
             self._failed("timeout", text, peer)
         except OSError as error:
             self._failed(*handshake_failure(error), peer)
+        except Exception as error:  # noqa: BLE001 - others are served all the same
+            _log.exception("a client could not be welcomed", listener=self._name, client=peer)
+            self._failed("fault", f"a fault of the observer: {error}", peer)
         finally:
             if not taken:
                 connection.close()

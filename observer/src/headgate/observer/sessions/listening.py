@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from headgate.hbase import Dialect
-from headgate.observer.config import LimitSettings, Listener, ObserverConfig
+from headgate.observer.config import AccessSettings, LimitSettings, Listener, ObserverConfig
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
@@ -137,7 +137,10 @@ class Listeners:
         """
         for name, listener in self._configured():
             endpoint = endpoint_of(
-                name, self._dialers[name], self._formats[name], self._guard(name, listener)
+                name,
+                self._dialers[name],
+                self._formats[name],
+                self._guard(name, listener, self._config.access),
             )
             try:
                 server = await self._open(listener, endpoint, reuse_port=reuse_port)
@@ -163,8 +166,9 @@ class Listeners:
             dialer.own = own
         self._check_upstreams()
 
-    def _guard(self, name: str, listener: Listener) -> ListenerGuard | None:
-        access = self._config.access
+    def _guard(
+        self, name: str, listener: Listener, access: AccessSettings | None
+    ) -> ListenerGuard | None:
         if not ListenerGuard.needed(listener, access):
             return None
         return ListenerGuard(name, listener, access, metrics=self._metrics, clock=time.monotonic)
@@ -194,15 +198,27 @@ class Listeners:
 
     # -- changes
 
-    def change_access(self, config: ObserverConfig) -> None:
-        """Ask again who may do what; sessions that are open too."""
-        self._config = config
-        for endpoint in self.endpoints:
-            listener = config.thrift1 if endpoint.dialect is Dialect.THRIFT1 else config.thrift2
-            if listener is not None:
-                endpoint.guard = self._guard(endpoint.name, listener)
-            for session in list(endpoint.sessions):
-                session.identify()
+    def prepare_access(self, config: ObserverConfig) -> Callable[[], None]:
+        """Return what asks again who may do what, of sessions that are open too.
+
+        Raises:
+            ConfigurationError: the agents' key cannot be read.
+        """
+        found = (("thrift1", config.thrift1), ("thrift2", config.thrift2))
+        guards = {
+            name: self._guard(name, listener, config.access)
+            for name, listener in found
+            if listener is not None
+        }
+
+        def apply() -> None:
+            self._config = config
+            for endpoint in self.endpoints:
+                endpoint.guard = guards.get(endpoint.name, endpoint.guard)
+                for session in list(endpoint.sessions):
+                    session.identify()
+
+        return apply
 
     def reconfigure(self, config: ObserverConfig) -> None:
         """Have other upstreams and limits from now on."""
@@ -234,8 +250,14 @@ class Listeners:
         for server in self._servers:
             server.close()
 
-    async def drain(self, until: float, meanwhile: Callable[[], None]) -> None:
-        """Let sessions end between requests, and break those that have not at ``until``."""
+    async def drain(
+        self, until: float, meanwhile: Callable[[], None], at_last: Callable[[], None]
+    ) -> None:
+        """Let sessions end between requests, and break those that have not at ``until``.
+
+        ``meanwhile`` is called again and again, ``at_last`` once before any is broken: what it
+        answers is still sent.
+        """
         while self._loop.time() < until:
             open_sessions = [each for endpoint in self.endpoints for each in endpoint.sessions]
             if not open_sessions:
@@ -244,6 +266,10 @@ class Listeners:
             for session in open_sessions:
                 session.drain()
             await asyncio.sleep(_DRAIN_SECONDS)
+        at_last()
+        for session in [each for endpoint in self.endpoints for each in endpoint.sessions]:
+            session.drain()
+        await asyncio.sleep(_DRAIN_SECONDS)
         for endpoint in self.endpoints:
             for session in list(endpoint.sessions):
                 session.abort()

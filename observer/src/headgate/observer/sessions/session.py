@@ -149,6 +149,9 @@ class Session:
         except UpstreamsUnreachable as error:
             connections.unreachable = f"headgate: {error}"
             self._log.warning("upstream unreachable", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - it stays with this connection
+            connections.give_up_on(error)
+            return
         finally:
             self._connecting = None
         self._intake.go_on_after(HELD)

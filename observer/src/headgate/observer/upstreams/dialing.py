@@ -200,14 +200,18 @@ class Dialer:
         if credentials is None:
             await self._loop.create_connection(make, address, upstream.port)
             return
-        await self._loop.create_connection(
-            make,
-            address,
-            upstream.port,
-            ssl=credentials.context,
-            server_hostname=credentials.server_name or upstream.host,
-            ssl_handshake_timeout=self.connect_seconds,
-        )
+        name = credentials.server_name or upstream.host
+        try:
+            await self._loop.create_connection(
+                make,
+                address,
+                upstream.port,
+                ssl=credentials.context,
+                server_hostname=name,
+                ssl_handshake_timeout=self.connect_seconds,
+            )
+        except (ValueError, TypeError) as error:
+            raise OSError(f"{name!r} is no name for a certificate") from error
 
     async def _resolve(self, upstream: Upstream) -> list[str]:
         """Return the addresses of an upstream's host, another first each time."""

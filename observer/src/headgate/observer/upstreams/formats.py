@@ -129,6 +129,9 @@ class UpstreamFormats:
             return await self.ask(upstream)
         except OSError:
             return DetectedFormat()
+        except Exception:  # noqa: BLE001 - others are served all the same
+            _log.exception("an upstream could not be asked", upstream=upstream.address)
+            return DetectedFormat()
 
     async def ask(self, upstream: Upstream) -> DetectedFormat:
         """Ask an upstream what it speaks; all who ask at a time share one question.

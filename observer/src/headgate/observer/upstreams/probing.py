@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 from headgate.hbase import Dialect
 from headgate.observer.config import Check
 from headgate.observer.upstreams.asking import PING, ReplyKind, ask, reply_kind
@@ -19,6 +21,8 @@ from headgate.observer.upstreams.dialing import Dialer, reason_of
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import CheckFailure, Upstream
 from headgate.wire import ProtocolError
+
+_log = structlog.get_logger("headgate.observer.upstreams.probing")
 
 _JITTER: Final = 0.1  # of the interval: the observers of a cluster must not ask in step
 _UNREACHABLE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
@@ -81,6 +85,10 @@ class HealthChecker:
         except OSError as error:
             kind = CheckFailure.SILENT if error.errno in _UNREACHABLE else CheckFailure.ANSWERED
             self._pool.failed(upstream, kind, reason_of(error))
+        except Exception as error:  # noqa: BLE001 - others are served all the same
+            _log.exception("a health check failed", upstream=upstream.address)
+            reason = f"a fault of the observer: {error}"
+            self._pool.failed(upstream, CheckFailure.ANSWERED, reason)
         else:
             if problem:
                 self._pool.failed(upstream, CheckFailure.ANSWERED, problem)
