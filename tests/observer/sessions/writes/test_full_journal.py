@@ -144,3 +144,27 @@ def test_how_many_writes_wait_is_told(blocking: Scene) -> None:
     assert blocking.admission.reasons == ("the journal has no room: 3 writes wait",)
     sessions[0].connection_lost(None)
     assert blocking.admission.reasons == ("the journal has no room: 2 writes wait",)
+
+
+def test_at_the_end_what_waits_gets_an_error_that_may_be_retried(blocking: Scene) -> None:
+    """Whoever is cut off instead cannot know whether the write was done."""
+    session, client, upstream = blocking.connect()
+    other, other_client, _ = blocking.connect()
+    session.data_received(put(b"r") + put(b"s") + get(b"x"))
+    other.data_received(put(b"t"))
+    session.drain()
+    blocking.admission.turn_all_away()
+    assert client.taken().count(b"the observer ends") == 2
+    assert other_client.taken().count(b"the observer ends") == 1
+    assert upstream.taken() == get(b"x")
+    assert blocking.admission.blocked == 3
+
+
+def test_at_the_end_what_has_room_by_now_goes_on(blocking: Scene) -> None:
+    session, client, upstream = blocking.connect()
+    session.data_received(put(b"r"))
+    blocking.bench.producer.deliver_all()
+    blocking.journal.save_watermark()
+    blocking.admission.turn_all_away()
+    assert upstream.taken() == put(b"r")
+    assert client.taken() == b""

@@ -238,3 +238,15 @@ def test_a_batch_is_attributed_to_a_run_only_if_all_of_it_is_the_runs(
     session.reply_received(reply("putMultiple"))
     (batch,) = second.log()
     assert [part.origin for part in batch.requests] == [told]
+
+
+def test_at_the_end_what_a_gate_holds_gets_an_error_that_may_be_retried(scene: Scene) -> None:
+    close_gate(scene)
+    session, client, upstream = scene.connect()
+    session.data_received(put(b"r"))
+    session.drain()
+    assert client.taken() == b""
+    scene.gates.turn_all_away()
+    assert b"was reached and blocks writes" in client.taken()
+    assert upstream.taken() == b""
+    assert scene.gates.held == 0

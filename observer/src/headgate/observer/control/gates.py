@@ -195,6 +195,15 @@ class WriteGates:
                 self.refused += 1
                 session.turn_away(_refusal(self._known[_key(hold.gate)]))
 
+    def turn_all_away(self) -> None:
+        """Let held writes go on whose gates are open by now; refuse all others."""
+        self.tend()
+        now = self._clock()
+        for hold in tuple(self._holds.values()):
+            self._end(hold, now)
+            self.refused += 1
+            hold.session.turn_away(_refusal(self._known[_key(hold.gate)]))
+
     def _still_closed(self, gate: Gate, now: float) -> bool:
         """Return whether a gate, as it was last heard of, holds what it held."""
         known = self._known[_key(gate)]

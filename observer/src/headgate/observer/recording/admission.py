@@ -26,6 +26,7 @@ _SAFE: Final = "nothing was written, try again"
 _FULL: Final = (
     f"headgate: the observer's journal is full, because Kafka does not take events; {_SAFE}"
 )
+_ENDING: Final = f"headgate: the observer ends, and its journal has no room for this write; {_SAFE}"
 
 
 class Waiting(Protocol):
@@ -123,6 +124,14 @@ class WriteAdmission:
         """Forget a session whose client is gone."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] is not session)
         self._behind_tables = [entry for entry in self._behind_tables if entry[1] is not session]
+
+    def turn_all_away(self) -> None:
+        """Admit what waits where there is room by now; give up the rest: the observer ends."""
+        self.tend()
+        while self._waiting:
+            _, session, _ = self._waiting.popleft()
+            self.blocked += 1
+            session.give_up(_ENDING)
 
     def let_pass(self, tables: tuple[str, ...]) -> None:
         """Note that a write of the tables goes by without an event."""
