@@ -6,6 +6,7 @@ deletion. A modification is both in one increment. What flows hold is the sum of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
@@ -200,7 +201,10 @@ def _identical(one: pa.ChunkedArray, other: pa.ChunkedArray) -> Flags:
 
 
 def key_columns(groups: Groups, key: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the columns that route, of each group.
+    """Return the columns that route, of each group, the same in every epoch.
+
+    Of 0.0 and -0.0, which are one group, it is 0.0, and of all NaNs one: so what is retracted is
+    what was put out, however its group was spelled since.
 
     Args:
         groups: whose keys are canonical, as those of several columns or a tuple of one are.
@@ -221,4 +225,14 @@ def key_columns(groups: Groups, key: pa.Schema, tables: Sequence[pa.Table]) -> p
         ]
         places[missing] = len(numbers) + np.arange(len(missing))
         rows = pa.concat_tables([rows, pa.table(columns, schema=key)])
-    return rows.combine_chunks().take(pa.array(places))
+    found = rows.combine_chunks().take(pa.array(places))
+    for at, field in enumerate(key):
+        if pa.types.is_floating(field.type):
+            found = found.set_column(at, field, _one_spelling(found.column(at)))
+    return found
+
+
+def _one_spelling(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return floats such that equal keys have the same bits."""
+    numbers = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(math.nan, column.type), numbers)

@@ -298,7 +298,8 @@ def _integers(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 def _floats(column: pa.Array) -> npt.NDArray[np.uint8]:
     doubles = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-    numbers = np.where(np.isnan(doubles), math.nan, doubles + 0.0)  # -0.0 + 0.0 is 0.0
+    numbers = np.where(np.isnan(doubles), math.nan, doubles)
+    numbers[numbers == 0] = 0.0  # -0.0 is the same key
     bits = numbers.view(np.uint64)
     negative = bits >= np.uint64(_SIGN)
     return _big_endian(np.where(negative, ~bits, bits | np.uint64(_SIGN)))
