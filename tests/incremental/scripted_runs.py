@@ -9,9 +9,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
-from headgate.events import Cut
+from headgate.events import Cut, KeyForm
 from headgate.incremental import Stage
-from headgate.spark import Increment, KafkaAddress, Run, StageRequest, decode_result
+from headgate.spark import Increment, KafkaAddress, NamedColumns, Run, StageRequest, decode_result
 
 
 class ScriptedRun:
@@ -45,6 +45,9 @@ class ScriptedRun:
         rows = self._flow.containers[container][start : self.cut.offsets[container][0]]
         return Increment(pa.Table.from_pylist(rows, self._flow.schema), whole=whole)
 
+    def naming(self, container: str) -> NamedColumns:
+        return self._flow.namings.get(container, NamedColumns("f", (), KeyForm.TEXT, is_open=False))
+
     def write(self, table: pa.Table, container: str) -> int:
         self.written[container] = table.to_pylist()
         return len(table)
@@ -72,6 +75,8 @@ class ScriptedFlow:
         self.results: dict[str, str] = {}
         self.outputs: dict[str, list[dict[str, Any]]] = {}
         """By container, what committed runs have written."""
+        self.namings: dict[str, NamedColumns] = {}
+        """By container, where its columns are not all declared and of one family."""
         self.driver_rows = 50_000
         self.spark: Any = None
         """A session, where runs are to have one."""

@@ -60,6 +60,81 @@ def test_the_sum_of_differences_is_the_container(
         assert len(made) == sum((c in before) + (c in there) for c in moved), "nothing besides"
 
 
+rows_gone = st.sets(st.sampled_from(["", "a", "b\x00"]), max_size=2)
+
+
+@pytest.mark.parametrize("keys", ["text", "binary"])
+@pytest.mark.parametrize("order_by", [None, "at"])
+@given(epochs=st.lists(st.tuples(updates, rows_gone, st.booleans()), max_size=5))
+@settings(max_examples=settings().max_examples // 10)
+def test_of_a_row_that_is_gone_every_cell_is_gone_that_does_not_come(
+    keys: str, order_by: str | None, epochs: Any, tmp_path_factory: Any
+) -> None:
+    """Where a container's columns are not declared, a deleted row comes without their names."""
+    made = differences(value="float64", keys=keys, order_by=order_by)
+    assert made.spec.over_open is not None
+    stage = filed(made, tmp_path_factory)
+    stage.spec = made.spec.over_open
+    there: dict[Any, Any] = {}
+    found = Changes()
+    form = (lambda text: text.encode()) if keys == "binary" else str
+    for came, gone, whole in epochs:
+        before = dict(there)
+        if whole:
+            there.clear()
+        for cell in [cell for cell in there if cell[0] in gone and cell not in came]:
+            del there[cell]
+        for cell, (value, deleted) in came.items():
+            there[cell] = value
+            if deleted:
+                del there[cell]
+        rest = {(row, ""): (None, True) for row in gone}
+        rows = [*increment(came).to_pylist(), *increment(rest).to_pylist()]
+        rows = [{**row, "row": form(row["row"]), "column": form(row["column"])} for row in rows]
+        schema = pa.schema({"row": TYPES[keys], "column": TYPES[keys], **OTHERS})
+        table = pa.Table.from_pylist(rows[::-1], schema)
+        changes = stage.epoch({"source": table}, ["source"] if whole else [])["changes"]
+        found.add(changes)
+        assert found.rows == bag_of(
+            [((form(row), form(column), value), 1) for (row, column), value in there.items()]
+        )
+        moved = {
+            cell
+            for cell in {*before, *there}
+            if repr(before.get(cell, "")) != repr(there.get(cell, ""))
+        }
+        assert len(changes) == sum((c in before) + (c in there) for c in moved), "nothing besides"
+
+
+TYPES = {"text": pa.string(), "binary": pa.binary()}
+OTHERS = {name: CELLS.field(name).type for name in ("value", "deleted", "at")}
+
+
+def test_a_deleted_row_is_not_taken_for_a_cell_where_columns_are_declared(
+    tmp_path_factory: Any,
+) -> None:
+    stage = filed(differences(value="float64"), tmp_path_factory)
+
+    with pytest.raises(TranslationFailed, match="a whole row"):
+        stage.epoch({"source": increment({("a", ""): (None, True)})})
+
+
+def test_of_several_updates_of_a_cell_of_open_rows_the_last_counts(tmp_path_factory: Any) -> None:
+    made = differences(value="float64", order_by="at")
+    assert made.spec.over_open is not None
+    stage = filed(made, tmp_path_factory)
+    stage.spec = made.spec.over_open
+    rows = [("a", "f:u", 2.0, False, 2), ("a", "f:u", 3.0, False, 3), ("a", "f:u", 1.0, False, 1)]
+    table = pa.Table.from_pylist([dict(zip(CELLS.names, row, strict=True)) for row in rows], CELLS)
+
+    assert [row["value"] for row in stage.epoch({"source": table})["changes"]] == [3.0]
+
+
+def test_keys_are_text_or_binary() -> None:
+    with pytest.raises(StageError, match="`keys` is 'bytes'"):
+        differences(keys="bytes")
+
+
 def _difference(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
     """One cell at a time."""
     row, column = key

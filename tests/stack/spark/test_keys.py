@@ -87,6 +87,12 @@ def run_of(
     return Run(spark, request, cast(Any, nullcontext), cancelled=lambda: False)
 
 
+def stored(stack: RunningStack, table: str) -> dict[bytes, dict[bytes, bytes]]:
+    """Return a table's rows, over a connection that was not idle meanwhile."""
+    with Thrift2Connection(*stack.thrift2) as connection:
+        return dict(connection.scan(table))
+
+
 def random_keys(seed: int, count: int, longest: int = 1000) -> list[bytes]:
     """Return distinct keys of all byte values, lengths 1 to ``longest``, short ones often."""
     random_ = random.Random(seed)
@@ -124,7 +130,7 @@ def test_rows_and_columns_of_all_names_are_read_and_written_as_they_are(
     run.write(frame, "target")
 
     assert len(set(frame.columns)) == len(columns) + 1
-    assert dict(connection.scan(target)) == dict(connection.scan(source))
+    assert stored(stack, target) == stored(stack, source)
 
 
 def test_each_part_of_a_group_is_read_in_its_own_rows(
@@ -164,7 +170,7 @@ def test_every_type_goes_both_ways_under_every_name(
     names = [QUALIFIERS[at :: len(TYPES)] for at in range(len(TYPES))]
     for (_, _, value), mine in zip(TYPES, names, strict=True):
         connection.put_columns(table, rows, {b"f:" + q: [value] * len(rows) for q in mine})
-    before = dict(connection.scan(table))
+    before = stored(stack, table)
 
     for (codec, kind, _), mine in zip(TYPES, names, strict=True):
         items = tuple(Item(table, b"f", qualifier) for qualifier in mine)
@@ -176,4 +182,4 @@ def test_every_type_goes_both_ways_under_every_name(
         assert {field.dataType.simpleString() for field in frame.schema.fields[1:]} == {
             {"long": "bigint"}.get(kind, kind)
         }
-    assert dict(connection.scan(table)) == before
+    assert stored(stack, table) == before

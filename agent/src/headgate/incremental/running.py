@@ -7,13 +7,12 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
 from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
-from headgate.events import Cut
+from headgate.incremental.containers import cursor_of, cut_of, renamed
 from headgate.incremental.epochs.bucket import stored_schema
 from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
 from headgate.incremental.epochs.driver import translate_in_driver
@@ -103,9 +102,11 @@ class StageRun:
         topics: Callable[[KafkaAddress], Topics] = KafkaTopics,
     ) -> None:
         # Two actions may be of one stage, and their files be in one place.
-        self._stage = replace(stage, name=stage_name(run.dataflow, run.action))
         self._run = run
         self._request = request
+        if stage.over_open is not None and any(map(self._is_open, stage.inputs)):
+            stage = stage.over_open
+        self._stage = replace(stage, name=stage_name(run.dataflow, run.action))
         self._store = store
         self._stores = stores
         self._topics = topics(run.kafka)
@@ -266,7 +267,20 @@ class StageRun:
 
     def _moved(self, manifest: Manifest) -> str:
         read = {flow: at for flow, at in manifest.cursors.items() if flow in self._stage.inputs}
-        return self._flows.moved(read)
+        if moved := self._flows.moved(read):
+            return moved
+        named = {flow: at for flow, at in read.items() if self._is_container(flow)}
+        words = {flow: renamed(at, self._run.naming(flow)) for flow, at in named.items()}
+        return "; ".join(f"of `{flow}` {said}" for flow, said in words.items() if said)
+
+    def _is_container(self, flow: str) -> bool:
+        request = self._request
+        outside = flow in request.increments or flow in request.sources
+        return flow in self._run.containers and not outside
+
+    def _is_open(self, flow: str) -> bool:
+        """Return whether a flow is a container with columns that it does not declare."""
+        return self._is_container(flow) and self._run.naming(flow).is_open
 
     def _check_rebuild(self, change: str) -> None:
         """Raise where flows that other stages make do not come whole."""
@@ -305,7 +319,7 @@ class StageRun:
         if cursor is None:
             return self._run.increment(flow, whole=True)
         # What the state has read is what its own manifest says, which was committed with it.
-        return self._run.increment(flow, since=msgspec.msgpack.decode(cursor, type=Cut))
+        return self._run.increment(flow, since=cut_of(cursor))
 
     def _translated(
         self, buckets: Sequence[BucketState], increments: Mapping[str, Increment]
@@ -364,7 +378,6 @@ class StageRun:
         publications: Mapping[str, Publication],
         sendings: tuple[Sending, ...],
     ) -> Manifest:
-        cut = msgspec.msgpack.encode(self._run.cut)
         return Manifest(
             self._stage.name,
             self._stage.code,
@@ -374,7 +387,10 @@ class StageRun:
             self._previous,
             self._schemas(),
             dict(epoch.outputs),
-            {flow: self._flows.cursors.get(flow, cut) for flow in self._stage.inputs},
+            {
+                flow: self._flows.cursors.get(flow) or cursor_of(self._run, flow)
+                for flow in self._stage.inputs
+            },
             dict(publications),
             sendings,
         )

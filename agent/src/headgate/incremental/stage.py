@@ -38,6 +38,8 @@ class Stage:
         translate_stream: called once for each group, with streams of its rows; a generator of what
             becomes of them. For groups that are larger than memory.
         state: what comes back in the next epoch; nothing where not given.
+        over_open: the stage that runs instead of this one where an input flow is a container whose
+            columns are not all declared, so that whole rows may go.
         version: of the code, as far as it matters to the state: after another one it is asked what
             is to become of a state.
         framing: by output flow, a column or a function of a row whose values (whole numbers, text,
@@ -61,9 +63,10 @@ class Stage:
         state: StateFlow | None = None,
         version: str = "1",
         framing: Mapping[str, Framing] | None = None,
+        over_open: Stage | None = None,
     ) -> None:
         columns = {flow: schema_of(types) for flow, types in outputs.items()}
-        self.spec = StageSpec(
+        self.spec: StageSpec = StageSpec(
             name,
             dict(inputs),
             columns,
@@ -73,6 +76,7 @@ class Stage:
             state,
             version,
             dict(framing or {}),
+            over_open=None if over_open is None else over_open.spec,
         )
 
     def flow(self, name: str) -> Fused:
@@ -111,7 +115,10 @@ class Stage:
         for flow, some in (after or {}).items():
             backs[flow] = (*backs.get(flow, ()), *_in_a_row(some))
         found = copy(self)
-        found.spec = replace(self.spec, before=fronts, after=backs)
+        over_open = self.spec.over_open
+        if over_open is not None:
+            over_open = replace(over_open, before=fronts, after=backs)
+        found.spec = replace(self.spec, before=fronts, after=backs, over_open=over_open)
         return found
 
     def __call__(self, run: Run) -> None:

@@ -55,6 +55,7 @@ from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 
 if TYPE_CHECKING:
     from headgate.spark.changes_reading import Increment
+    from headgate.spark.column_names import NamedColumns
     from headgate.spark.driver import current_run
     from headgate.spark.kafka.ranges import OffsetRange, RangeReader, RecordsUnavailable
     from headgate.spark.run import Run
@@ -76,6 +77,7 @@ __all__ = [
     "KafkaAddress",
     "LedgerError",
     "LostClaim",
+    "NamedColumns",
     "NamedResults",
     "OffsetRange",
     "RangeReader",
@@ -116,6 +118,7 @@ __all__ = [
 
 _LATE = {
     "Increment": "headgate.spark.changes_reading",
+    "NamedColumns": "headgate.spark.column_names",
     "OffsetRange": "headgate.spark.kafka.ranges",
     "RangeReader": "headgate.spark.kafka.ranges",
     "RecordsUnavailable": "headgate.spark.kafka.ranges",

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headgate.engine import Rivals
 from headgate.events import (
+    REST_OF_ROW,
     Gap,
     KeyForm,
     Outcome,
@@ -34,13 +35,6 @@ class _Mark(Enum):
 
 READ: Final = _Mark.READ
 """Stands for a value that the messages do not have: the cell must be read."""
-
-REST_OF_ROW: Final = b""
-"""Stands for the cells of a row that are gone and that no update names.
-
-A delete of a row or family reaches columns that the container does not name. Whoever knows which
-cells the row had takes those for deleted that do not come with it.
-"""
 
 Latest = bytes | None | _Mark
 """A cell's newest value, None where it was deleted."""

@@ -6,9 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from headgate.events import NOTIFY_FAMILY, UnreadableKey, key_bytes, key_text
+from msgspec import Struct
+
+from headgate.events import NOTIFY_FAMILY, KeyForm, UnreadableKey, key_bytes, key_text
 from headgate.spark.source.tables import ROW
 from headgate.spark.views import ContainerView, ViewError
+
+
+class NamedColumns(Struct, frozen=True):
+    """How a container's rows and columns are named: another one is another naming of its cells."""
+
+    family: str
+    """The one family whose columns are called by their qualifiers; empty where there is none."""
+    short: tuple[str, ...]
+    """Of several families, the declared columns that are called by their qualifiers."""
+    keys: KeyForm
+    is_open: bool
+    """Whether there may be columns that the container does not declare."""
 
 
 class ColumnNames:
@@ -94,6 +108,17 @@ class ColumnNames:
         """Return whether a name begins with a family of the table and a colon."""
         family, colon, _ = name.partition(b":")
         return bool(colon) and (family in self.families or family in self._of_table())
+
+    @property
+    def naming(self) -> NamedColumns:
+        """How the container's columns are named."""
+        one = len(self.families) == 1
+        return NamedColumns(
+            key_text(self.families[0]) if one else "",
+            () if one else tuple(sorted(map(key_text, self._alone))),
+            self._view.keys,
+            not self._view.complete,
+        )
 
     def typed(self, types: Mapping[str, str]) -> dict[bytes, str]:
         """Return the types that a step asks for, by column; names of no column are left out."""

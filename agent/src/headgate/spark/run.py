@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.events import Cut, key_bytes
 from headgate.spark.changes_reading import ChangesReader, Increment
+from headgate.spark.column_names import NamedColumns
 from headgate.spark.containers import StepContainers
 from headgate.spark.kafka.updates import UpdateReader
 from headgate.spark.ledger import checked_result
@@ -333,6 +334,14 @@ class Run:
         view = self._containers.view(container, table)
         decoding = self._decoding(view, None, None)
         return self._changes.increment(view, decoding, self._driver_rows, since=since, whole=whole)
+
+    def naming(self, container: str) -> NamedColumns:
+        """Return how the rows and columns of a container are named.
+
+        Raises:
+            ViewError: no such container, or one in several tables.
+        """
+        return self._containers.column_names(self._containers.view(container, None)).naming
 
     @property
     def containers(self) -> Collection[str]:

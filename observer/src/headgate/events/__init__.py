@@ -24,6 +24,7 @@ from headgate.events.control import (
 )
 from headgate.events.cuts import GONE, Cut, known_from, lost_after
 from headgate.events.keys import (
+    REST_OF_ROW,
     KeyForm,
     UnreadableKey,
     key_bytes,
@@ -90,6 +91,7 @@ __all__ = [
     "NOTIFY_FAMILY",
     "NO_TTL",
     "ORIGIN_ATTRIBUTE",
+    "REST_OF_ROW",
     "VERSION",
     "BarrierMark",
     "BarrierRequest",

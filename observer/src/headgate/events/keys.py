@@ -11,6 +11,10 @@ import re
 from enum import StrEnum
 from typing import Final
 
+REST_OF_ROW: Final = b""
+"""The column of a change that stands for all cells of its row that are gone and that no other
+change names: a delete of a row or family reaches columns that its container does not declare."""
+
 _ESCAPED: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
 _TYPED: Final = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\)?")
 _SPELLED: Final = {

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from headgate.incremental.epochs.rewriting import rewritten
@@ -34,7 +36,7 @@ from headgate.incremental.stages.specification import (
 from headgate.incremental.stages.translating import translated
 from headgate.incremental.state.keys import key_bytes, key_values
 from headgate.incremental.state.readers import BucketReader
-from headgate.incremental.state.rows import HASH, KEY, ORDER, Match, state_schema
+from headgate.incremental.state.rows import HASH, KEY, ORDER, Match, sort_rows, state_schema
 
 GROUPS_AT_ONCE: Final = 50_000
 """That one call of a translation is given at most: some tens of megabytes of usual rows."""
@@ -187,6 +189,7 @@ def found_state(
         rows = pa.Table.from_batches([found.rows])
         return rows.append_column(GROUP, pa.array(found.group))
     place = [HASH, KEY, ORDER]
+    whole = _asked_whole(stage.state, groups, increments)
     # What has no order is of the group itself, and there for each that comes.
     of_groups = pa.table(
         {
@@ -203,7 +206,25 @@ def found_state(
         wanted.column(ORDER).combine_chunks(),
     )
     rows = pa.Table.from_batches([found.rows])
+    if whole.any():
+        kept = pa.array(~whole[group_numbers(rows, groups)])
+        at = np.flatnonzero(whole)
+        every = reader.find(groups.hashes[at], groups.keys.take(pa.array(at))).rows
+        rows = sort_rows(pa.concat_tables([rows.filter(kept), pa.Table.from_batches([every])]))
     return rows.append_column(GROUP, pa.array(group_numbers(rows, groups)))
+
+
+def _asked_whole(
+    state: StateFlow, groups: GroupKeys, increments: Increments
+) -> npt.NDArray[np.bool_]:
+    """Return of which groups a unit asks for all rows, shape (n,)."""
+    whole = np.zeros(len(groups), np.bool_)
+    if state.whole_order is not None:
+        order = pa.scalar(key_bytes(state.whole_order), pa.binary())
+        for rows in increments.values():
+            asking = rows.filter(pc.equal(rows.column(ORDER), order))
+            whole[group_numbers(asking, groups)] = True
+    return whole
 
 
 NO_ORDER: Final = key_bytes(None)

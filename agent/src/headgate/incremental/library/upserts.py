@@ -10,11 +10,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
+from headgate.events import REST_OF_ROW, KeyForm
 from headgate.incremental.library.rows import (
     CHANGES,
     Flags,
     Held,
+    Numbers,
     changed,
     key_columns,
     numbers_of,
@@ -31,8 +34,12 @@ from headgate.incremental.stages.specification import (
     Types,
     schema_of,
 )
+from headgate.incremental.state.keys import key_column
+from headgate.incremental.state.rows import Match
 
-_ROW: Final = ("row", "column")
+_ROW: Final = "row"
+_COLUMN: Final = "column"
+_CELL: Final = (_ROW, _COLUMN)
 
 
 class Operation(StrEnum):
@@ -52,16 +59,18 @@ def differences(
     value: str | pa.DataType = "binary",
     order_by: str | None = None,
     name: str = "differences",
+    keys: KeyForm | str = KeyForm.TEXT,
 ) -> Stage:
     """Return the stage that makes differences of a container's updates.
 
     Updates are upserts of cells, and may repeat. The last value of each cell, which is a row and a
-    column, is the state. Each cell is a group by itself: an increment looks up and writes the cells
-    that came, and none of their rows' others.
+    column, is the state. An increment looks up and writes the cells that came, and none of their
+    rows' others, unless the row itself is gone: then all that the state has of it is gone.
 
     Flows:
         source: a container's increments: row string, column string, value, deleted bool. Where an
-            increment is whole, cells that do not come in it are gone.
+            increment is whole, cells that do not come in it are gone. A deleted unit with an empty
+            column stands for all cells of its row that do not come with it.
         changes: row string, column string, value, weight: -1 with the old value of a cell, 1 with
             the new one; nothing of a cell whose value is the same, bit by bit. A deleted cell gives
             -1 only.
@@ -73,11 +82,40 @@ def differences(
             such as a timestamp; None: increments have a cell once, as those of containers do, or
             are small enough for the driver, which keeps their order.
         name: of the stage.
+        keys: ``binary`` where the container has ``keys: binary``: then row and column are binary.
+
+    Raises:
+        StageError: ``keys`` is neither ``text`` nor ``binary``.
     """
-    key = pa.schema([(column, pa.string()) for column in _ROW])
+    kind = _kind_of(name, keys)
+    key = pa.schema([(column, kind) for column in _CELL])
     values = schema_of({"value": value})
-    translate = partial(_last, source=source, key=key, values=values, gone=_is_deleted)
-    return _keyed(name, source, pa.schema([*key, *values]), key, order_by, translate)
+    columns = pa.schema([*key, *values])
+    translate = partial(_last, source=source, key=key, values=values, gone=_is_deleted_cell)
+    by_row = Stage(
+        name,
+        # Rows of the state are looked up by the columns that come: it is these that order units.
+        inputs={source: InputFlow(_ROW, order_by=_COLUMN)},
+        outputs={CHANGES: with_weight(columns)},
+        translate_tables=partial(
+            _last_of_cells, source=source, key=key, values=values, order_by=order_by
+        ),
+        state=StateFlow(
+            pa.schema([key.field(_COLUMN), *values]),
+            order_by=_COLUMN,
+            match=Match.ROW,
+            whole_order=REST_OF_ROW.decode() if kind == pa.string() else REST_OF_ROW,
+        ),
+    )
+    return _keyed(name, source, columns, key, order_by, translate, over_open=by_row)
+
+
+def _kind_of(name: str, keys: KeyForm | str) -> pa.DataType:
+    try:
+        return pa.binary() if KeyForm(keys) is KeyForm.BINARY else pa.string()
+    except ValueError as error:
+        message = f"stage `{name}`: `keys` is {keys!r}; it is {' or '.join(KeyForm)}"
+        raise StageError(message) from error
 
 
 def relation(
@@ -139,6 +177,7 @@ def _keyed(
     key: pa.Schema,
     order_by: str | None,
     translate: Callable[[Groups], dict[str, pa.Table]],
+    over_open: Stage | None = None,
 ) -> Stage:
     return Stage(
         name,
@@ -146,6 +185,7 @@ def _keyed(
         outputs={CHANGES: with_weight(columns)},
         translate_tables=translate,
         state=StateFlow(pa.schema([field for field in columns if field.name not in key.names])),
+        over_open=over_open,
     )
 
 
@@ -174,6 +214,111 @@ def _last(
         after = Held.last_of(pa.concat_tables([kept, new]), groups.count)
     keys = key_columns(groups, key, [came])
     return {STATE: after.where(after.there), CHANGES: changed(keys, before, after)}
+
+
+def _last_of_cells(
+    groups: Groups, *, source: str, key: pa.Schema, values: pa.Schema, order_by: str | None
+) -> dict[str, pa.Table]:
+    """Return what becomes of rows, whose cells are told apart by their columns."""
+    came, state = groups.flows[source], groups.flows[STATE]
+    if order_by is not None and len(came):
+        # Units come by column; what came last of a column is known by another one.
+        orders = pa.table({"order": key_column([came.column(order_by)])})
+        came = came.take(pc.sort_indices(orders, [("order", "ascending")]))
+    came = came.select([GROUP, _COLUMN, *values.names, "deleted"]).cast(
+        pa.schema(
+            [
+                pa.field(GROUP, pa.int64()),
+                key.field(_COLUMN),
+                *values,
+                pa.field("deleted", pa.bool_()),
+            ]
+        )
+    )
+    state = state.select([GROUP, _COLUMN, *values.names])
+    rest = pc.equal(
+        came.column(_COLUMN), pa.scalar(REST_OF_ROW, pa.binary()).cast(key.field(_COLUMN).type)
+    )
+    gone = np.zeros(groups.count, np.bool_)
+    gone[numbers_of(came.filter(rest))] = True
+    came = came.filter(pc.invert(rest))
+    cells = _Cells.of(state, came)
+    before = Held.last_of(
+        cells.numbered(state.drop_columns([_COLUMN]), cells.of_state), cells.count
+    )
+    last = Held.last_of(
+        cells.numbered(came.select([GROUP, *values.names]), cells.of_came), cells.count
+    )
+    deleted = np.zeros(cells.count, np.bool_)
+    deleted[cells.of_came] = _is_deleted(came)
+    if groups.whole:
+        after = Held(last.rows, last.there & ~deleted)
+    else:
+        kept = before.where(before.there & ~last.there & ~gone[cells.groups])
+        after = Held.last_of(
+            pa.concat_tables([kept, last.where(last.there & ~deleted)]), cells.count
+        )
+    rows = groups.keys.cast(key.field(_ROW).type).take(pa.array(cells.groups))
+    places = pa.table([rows, cells.columns], schema=key)
+    stored = after.where(after.there)
+    at = numbers_of(stored)
+    stored = stored.drop_columns([GROUP])
+    stored = stored.append_column(_COLUMN, cells.columns.take(pa.array(at)))
+    stored = stored.append_column(GROUP, pa.array(cells.groups[at]))
+    return {STATE: stored, CHANGES: changed(places, before, after)}
+
+
+class _Cells(Struct, frozen=True, eq=False):
+    """The cells of some groups, each once: numbered by group and column."""
+
+    groups: Numbers
+    """The group of each cell, rising, shape (n,)."""
+    columns: pa.Array
+    """Its column, shape (n,)."""
+    of_state: Numbers
+    """The cell of each row of the state."""
+    of_came: Numbers
+    """The cell of each unit."""
+
+    @staticmethod
+    def of(state: pa.Table, came: pa.Table) -> _Cells:
+        """Return the cells of state and units."""
+        named = pa.chunked_array(
+            [*state.column(_COLUMN).chunks, *came.column(_COLUMN).chunks], came.column(_COLUMN).type
+        )
+        names = named.combine_chunks().dictionary_encode()
+        numbers = np.concatenate([numbers_of(state), numbers_of(came)])
+        width = max(1, len(names.dictionary))
+        places = numbers * width + names.indices.to_numpy().astype(np.int64)
+        distinct, cells = np.unique(places, return_inverse=True)
+        columns = names.dictionary.take(pa.array(distinct % width))
+        return _Cells(distinct // width, columns, cells[: len(state)], cells[len(state) :])
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.groups)
+
+    def numbered(self, rows: pa.Table, cells: Numbers) -> pa.Table:
+        """Return rows with the numbers of cells instead of those of groups."""
+        return rows.set_column(rows.column_names.index(GROUP), GROUP, pa.array(cells))
+
+
+def _is_deleted_cell(rows: pa.Table) -> Flags:
+    """Return which units are deleted cells.
+
+    Raises:
+        ValueError: one is a deleted row, whose cells nobody names.
+    """
+    flags = _is_deleted(rows)
+    columns = rows.column(_COLUMN)
+    if pc.any(pc.equal(columns, pa.scalar(REST_OF_ROW, pa.binary()).cast(columns.type))).as_py():
+        message = (
+            "a delete of a whole row came by a flow that is no container with undeclared columns; "
+            "read the container itself"
+        )
+        raise ValueError(message)
+    return flags
 
 
 def _is_deleted(rows: pa.Table) -> Flags:

@@ -126,6 +126,8 @@ class StateFlow(Struct, frozen=True, eq=False):
     outer: Outer = Outer.RIGHT
     match: Match = Match.GROUP
     """Whether a group is there whole, or of it only rows of orders that came."""
+    whole_order: Key = None
+    """Where rows are matched: the order of a unit that asks for all rows of its group."""
 
 
 class Fused(Struct, frozen=True, eq=False):
@@ -199,6 +201,9 @@ class StageSpec(Struct, frozen=True, eq=False):
     """By input flow, through what its units go, in this order, before they are routed."""
     after: Mapping[str, tuple[Fused, ...]] = {}
     """By output flow, through what its rows go before they are written."""
+    over_open: StageSpec | None = None
+    """The stage instead of this one where an input flow is a container whose columns are not all
+    declared."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
