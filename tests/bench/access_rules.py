@@ -20,6 +20,7 @@ from headgate.hbase import Dialect
 from headgate.observer.config import AccessRule, AccessSettings, Allow, Listener
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.recording.recent_deletes import RecentDeletes
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
@@ -50,7 +51,9 @@ def session(rules: AccessSettings | None) -> Session:
         dialer=cast("Any", None),
         limits=Limits(),
         control=control,
-        recorder=cast("Any", SimpleNamespace(backlog_due=False)),
+        recorder=cast(
+            "Any", SimpleNamespace(backlog_due=False, deletes=RecentDeletes(time.perf_counter))
+        ),
         admission=cast("Any", SimpleNamespace(syncs_each=False)),
         gates=cast("Any", SimpleNamespace(closed=False)),
         notify=cast("Any", SimpleNamespace(asked=False)),

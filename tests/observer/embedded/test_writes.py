@@ -15,6 +15,7 @@ from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.embedded.writes import EmbeddedWrite, EmbeddedWrites, read
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.recording.recent_deletes import RecentDeletes
 from headgate.wire import (
     Message,
     MessageReader,
@@ -32,6 +33,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.steps: list[str] = []
+        self.now = 100.0
+        self.deletes = RecentDeletes(lambda: self.now)
 
     def begin(self, *_request: object) -> Any:
         return SimpleNamespace(origin=None)
@@ -46,7 +49,14 @@ class Recorder:
         self.steps.append(f"after: {call.__name__}")
 
 
-def program(gates: WriteGates, origin: Origin | None, *columns: Notify) -> EmbeddedWrites:
+def program(
+    gates: WriteGates,
+    origin: Origin | None,
+    *columns: Notify,
+    recorder: Any = None,
+    timers: list[Callable[[], None]] | None = None,
+    strict: bool = False,
+) -> EmbeddedWrites:
     notify = NotifyColumns(limit_bytes=10_000, clock=lambda: 1.5)
     control = ControlState(notify)
     watches = tuple(Watch("t", notify=column) for column in columns) or (Watch("t"),)
@@ -54,11 +64,13 @@ def program(gates: WriteGates, origin: Origin | None, *columns: Notify) -> Embed
     return EmbeddedWrites(
         notify=notify,
         control=control,
-        recorder=cast("Any", Recorder()),
+        recorder=recorder or cast("Any", Recorder()),
         admission=cast("Any", SimpleNamespace(syncs_each=False)),
         gates=gates,
         metrics=Metrics(),
         soon=lambda call: call(),
+        later=lambda _seconds, call: None if timers is None else timers.append(call),
+        strict=strict,
         origin=origin,
     )
 
@@ -171,3 +183,48 @@ def test_a_barrier_waits_no_longer_for_a_write_that_was_taken_back() -> None:
     steps = waited_for(embedded_writes, embedded)
     embedded_writes.cancel(embedded)
     assert steps == ["cancel", "after: mark"]
+
+
+# --- order.strict
+
+
+def row_delete(table: bytes) -> Message:
+    body = StructWriter().binary(1, table).binary(2, b"r").end()
+    return message("deleteAllRow", body, MessageType.CALL)
+
+
+def put_into(table: bytes) -> Message:
+    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+    body = StructWriter().binary(1, table).binary(2, b"r").structs(3, [mutation]).end()
+    return message("mutateRow", body, MessageType.CALL)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_write_waits_for_a_delete_of_its_own_process_only_where_that_is_asked_for(
+    strict: bool,
+) -> None:
+    recorder, timers = Recorder(), list[Callable[[], None]]()
+    gates = WriteGates(hold_seconds=5.0, clock=lambda: recorder.now)
+    embedded_writes = program(gates, None, recorder=recorder, timers=timers, strict=strict)
+    deleted = embedded_writes.begin(read(row_delete(b"unwatched")))
+    done = message("deleteAllRow", b"\x00", MessageType.REPLY)
+    embedded_writes.answered(deleted, done)
+    put = embedded_writes.begin(read(put_into(b"unwatched")))
+    assert (put.decided is not None) is strict
+    if strict:
+        assert put.decided is not None
+        assert not put.decided.is_set()
+        recorder.now += 0.0025
+        (go_on,) = timers
+        go_on()
+        assert put.decided.is_set()
+        assert put.refusal is None
+
+
+def test_a_delete_that_was_taken_back_holds_no_write() -> None:
+    recorder = Recorder()
+    gates = WriteGates(hold_seconds=5.0, clock=lambda: recorder.now)
+    embedded_writes = program(gates, None, recorder=recorder, strict=True)
+    embedded_writes.cancel(embedded_writes.begin(read(row_delete(b"unwatched"))))
+    recorder.now += 0.0025
+    assert embedded_writes.begin(read(put_into(b"unwatched"))).decided is None

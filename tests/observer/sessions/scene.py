@@ -123,6 +123,7 @@ class Scene:
             clock=lambda: self.now,
             soon=self.pending.append,
             later=bench.timers.later,
+            passing=lambda: self.now,
         )
         self.publisher._deliveries._settle = self.journal.settle_all
         self.publisher._wanted = self.control.is_watched

@@ -13,7 +13,13 @@ from msgspec import Meta, Struct, field
 
 from headgate.client.swap import CONFIG_VARIABLE
 from headgate.events import Origin, decode_origin
-from headgate.observer import Acknowledge, JournalSettings, KafkaSettings, ObserverConfig
+from headgate.observer import (
+    Acknowledge,
+    JournalSettings,
+    KafkaSettings,
+    ObserverConfig,
+    OrderSettings,
+)
 from headgate.settings import ConfigurationError, Places, load
 
 ENVIRONMENT_PREFIX = "HEADGATE_CLIENT_"
@@ -53,6 +59,7 @@ class ClientConfig(Struct, frozen=True, forbid_unknown_fields=True):
     journal: ClientJournal = field(default_factory=ClientJournal)
     name: Annotated[str, Meta(max_length=80, pattern=_NAME)] = ""
     """Unique among observers and stable, as theirs; empty takes the host's and the journal's."""
+    order: OrderSettings = field(default_factory=OrderSettings)
     origin: ClientOrigin = field(default_factory=ClientOrigin)
     """Whose the program's writes are; empty: nobody's."""
     lease_seconds: Seconds = 10.0

@@ -47,6 +47,7 @@ def observer_of_process() -> EmbeddedObserver:
                 observer_config(config, os.environ),
                 patience_seconds=config.start_seconds,
                 origin=program_origin(config, os.environ),
+                strict=config.order.strict,
             )
             _program.observer = observer
             _end_with_worker()

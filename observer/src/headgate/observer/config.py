@@ -206,6 +206,13 @@ class AccessSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return bool(self.agents or self.agents_key_file)
 
 
+class OrderSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether writes show in the order in which they were answered."""
+
+    strict: bool = False
+    """Whether a write waits until no delete that was answered before can hide it (2 ms)."""
+
+
 class Listener(Struct, frozen=True, forbid_unknown_fields=True):
     """One address for clients and the HBase Thrift servers behind it; each is ``host:port``."""
 
@@ -215,6 +222,7 @@ class Listener(Struct, frozen=True, forbid_unknown_fields=True):
     upstream_transport: UpstreamTransport = UpstreamTransport.AUTO
     upstream_protocol: UpstreamProtocol = UpstreamProtocol.AUTO
     health: HealthChecks = field(default_factory=HealthChecks)
+    order: OrderSettings = field(default_factory=OrderSettings)
     networks: tuple[str, ...] = ()
     """From where clients may connect, as in 10.0.0.0/8; empty: from everywhere."""
     origin: Identity | None = None

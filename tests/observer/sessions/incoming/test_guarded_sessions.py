@@ -34,6 +34,7 @@ from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.recording.recent_deletes import RecentDeletes
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.permits import Permit, Refusal
 from headgate.observer.sessions.endpoint import Endpoint
@@ -76,6 +77,7 @@ class Recorder:
     """Keeps the tickets of requests that were about to be forwarded."""
 
     def __init__(self) -> None:
+        self.deletes = RecentDeletes(lambda: 100.0)
         self.tickets: list[Any] = []
 
     def begin(self, *_request: object) -> Any:

@@ -38,7 +38,7 @@ class ObserverEnded(RuntimeError):
 class _ProgramObserver(Observer):
     """An observer without listeners, in a process that is not its own."""
 
-    def __init__(self, config: ObserverConfig, origin: Origin | None) -> None:
+    def __init__(self, config: ObserverConfig, origin: Origin | None, *, strict: bool) -> None:
         super().__init__(config)
         self.embedded_writes = EmbeddedWrites(
             control=self._control,
@@ -48,7 +48,11 @@ class _ProgramObserver(Observer):
             notify=self._notify,
             metrics=self._metrics,
             soon=self._loop.call_soon_threadsafe,
+            later=lambda seconds, call: self._loop.call_soon_threadsafe(
+                self._loop.call_later, seconds, call
+            ),
             origin=origin,
+            strict=strict,
         )
         self.ending = False
         self._loop.call_soon(self._tend_while_starting)
@@ -96,7 +100,12 @@ class EmbeddedObserver:
     """
 
     def __init__(
-        self, config: ObserverConfig, *, patience_seconds: float, origin: Origin | None = None
+        self,
+        config: ObserverConfig,
+        *,
+        patience_seconds: float,
+        origin: Origin | None = None,
+        strict: bool = False,
     ) -> None:
         """Open a journal and begin to connect to Kafka.
 
@@ -105,6 +114,7 @@ class EmbeddedObserver:
             patience_seconds: how long writes wait for Kafka at the start. After that they go on,
                 with every table treated as watched, until the journal is full.
             origin: whose the writes are that name none themselves.
+            strict: whether writes wait until no delete that was answered before can hide them.
 
         Raises:
             JournalError: no journal can be opened below the directory.
@@ -113,6 +123,7 @@ class EmbeddedObserver:
         self._root = Path(config.journal.directory)
         self._patience = patience_seconds
         self._origin = origin
+        self._strict = strict
         self._loop = SharedLoop()
         self._observer: _ProgramObserver | None = None
         self._adopting: _ProgramObserver | None = None
@@ -249,7 +260,7 @@ class EmbeddedObserver:
     def _take_slot(self) -> _ProgramObserver:
         for slot in slots_to_take(self._root):
             try:
-                return _ProgramObserver(self._config_of(slot), self._origin)
+                return _ProgramObserver(self._config_of(slot), self._origin, strict=self._strict)
             except JournalInUse:
                 continue
         raise AssertionError("there is always another slot")
@@ -278,7 +289,9 @@ class EmbeddedObserver:
                 _log.warning("what a process left is not published yet", reason=str(error))
 
     async def _adopt_slot(self, slot: int) -> None:
-        observer = self._adopting = _ProgramObserver(self._config_of(slot), self._origin)
+        observer = self._adopting = _ProgramObserver(
+            self._config_of(slot), self._origin, strict=self._strict
+        )
         try:
             await observer.run(_stopping(observer))
         finally:

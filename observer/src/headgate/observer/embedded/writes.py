@@ -17,6 +17,7 @@ from headgate.hbase import (
     Dialect,
     Request,
     SchemaChange,
+    Write,
     io_error_reply,
     lacks_notify_family,
     read_request,
@@ -27,8 +28,16 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
+from headgate.observer.recording.recent_deletes import Deletion, WriteOrder
 from headgate.observer.recording.recorder import JournalledRequest, Recorder
-from headgate.observer.sessions.write_rules import Facts, Hold, JournalAndForward, Refuse, judge
+from headgate.observer.sessions.write_rules import (
+    Facts,
+    Hold,
+    JournalAndForward,
+    Refuse,
+    Wait,
+    judge,
+)
 from headgate.wire import ApplicationError, Message, ProtocolError, write_exception
 
 _log = structlog.get_logger("headgate.observer.embedded.writes")
@@ -41,8 +50,9 @@ class EmbeddedWrite:
 
     __slots__ = (
         "_traffic",
-        "at_gate",
         "decided",
+        "deletion",
+        "held",
         "journalled",
         "marked",
         "message",
@@ -62,8 +72,10 @@ class EmbeddedWrite:
         self.tables: tuple[str, ...] = () if request is None else request.tables
         self.raw = message.raw
         """What is to be sent: with notify cells where the table asks for them."""
-        self.at_gate = False
-        """Whether a gate holds it."""
+        self.held = False
+        """Whether a gate holds it, or it waits until no delete can hide it."""
+        self.deletion: Deletion | None = None
+        """What it deletes, where that is noted and nobody records it."""
         self.marked = False
         """Whether it has such cells."""
         self.watched: tuple[str, ...] = ()
@@ -134,15 +146,20 @@ class EmbeddedWrites:
         notify: NotifyColumns,
         metrics: Metrics,
         soon: Callable[[Callable[[], None]], object],
+        later: Callable[[float, Callable[[], None]], object],
         origin: Origin | None = None,
+        strict: bool = False,
     ) -> None:
         """Use what the observer has.
 
-        ``soon`` runs a call in its loop, which must not wait. ``origin`` is whose the writes are
-        that name none themselves.
+        ``soon`` runs a call in its loop, ``later`` after so many seconds; neither waits. ``origin``
+        is whose the writes are that name none themselves, ``strict`` whether writes wait until no
+        delete can hide them.
         """
-        self._facts = Facts(control, gates, origin=origin)
+        self._order = WriteOrder(recorder.deletes, strict=strict)
+        self._facts = Facts(control, gates, origin=origin, order=self._order)
         self._soon = soon
+        self._later = later
         self._gates = gates
         self._notify = notify
         self._recorder = recorder
@@ -194,7 +211,7 @@ class EmbeddedWrites:
         request = embedded.request
         assert request is not None  # noqa: S101 - what cannot be read is refused at once
         judgement = judge(request, self._facts)
-        embedded.at_gate = isinstance(judgement, Hold)
+        embedded.held = isinstance(judgement, Hold | Wait)
         if isinstance(judgement, Refuse):
             self._metrics.fenced += 1
             self._metrics.count_request(_DIALECT.value, embedded.message.name, "fenced")
@@ -203,15 +220,22 @@ class EmbeddedWrites:
             )
         elif isinstance(judgement, Hold):
             self._gates.hold(embedded, judgement.gate)
+        elif isinstance(judgement, Wait):
+            self._later(judgement.seconds, lambda: self.go_on(embedded))
         elif isinstance(judgement, JournalAndForward):
             return self._record(embedded, request, judgement.tables)
         else:
             embedded.watched = ()
-            self._under_way.add(embedded)
+            self._send_unrecorded(embedded, request)
         return None
 
+    def _send_unrecorded(self, embedded: EmbeddedWrite, request: Request) -> None:
+        if isinstance(request.change, Write):
+            embedded.deletion = self._order.begin(request.change)
+        self._under_way.add(embedded)
+
     def _is_decided(self, embedded: EmbeddedWrite) -> bool:
-        return not embedded.at_gate and self._is_safe(embedded)
+        return not embedded.held and self._is_safe(embedded)
 
     def _mark(self, embedded: EmbeddedWrite) -> None:
         """Put notify cells into what is about to be sent, where its table asks for them."""
@@ -266,9 +290,10 @@ class EmbeddedWrites:
             if not self._admission.may_pass(tables):
                 return error
             self._admission.let_pass(tables)
+            self._send_unrecorded(embedded, request)
         else:
             embedded.journalled.origin = self._facts.origin
-        self._under_way.add(embedded)
+            self._under_way.add(embedded)
         return None
 
     def try_again(self, embedded: EmbeddedWrite) -> bool:
@@ -310,11 +335,17 @@ class EmbeddedWrites:
         if journalled is not None:
             self._recorder.end(journalled, reply)
         else:
+            self._delete_is_over(embedded)
             outcome = "broken" if reply is None else "answered"
             self._metrics.count_request(_DIALECT.value, embedded.message.name, outcome)
         waiters, embedded.waiters = embedded.waiters, None
         for waiter in waiters or ():
             self._recorder.after(waiter)
+
+    def _delete_is_over(self, embedded: EmbeddedWrite) -> None:
+        deletion, embedded.deletion = embedded.deletion, None
+        if deletion is not None:
+            self._order.deletes.answered(deletion)
 
     def cancel(self, embedded: EmbeddedWrite) -> None:
         """Take back a request of which nothing was sent."""
@@ -331,6 +362,7 @@ class EmbeddedWrites:
         if embedded.journalled is not None:
             self._recorder.cancel(embedded.journalled)
             embedded.journalled = None
+        self._delete_is_over(embedded)
         waiters, embedded.waiters = embedded.waiters, None
         for waiter in waiters or ():
             self._recorder.after(waiter)

@@ -52,6 +52,13 @@ class InFlightWrite:
         span = self.span()
         return span is not None and span[0] <= row <= span[1] and row in self.rows()
 
+    def overlap_all(self) -> None:
+        """Note that all its rows were changed at the same time."""
+        if self.row is not None:
+            self.overlap((self.row,))
+        elif self._rows:
+            self.overlap(self._rows)
+
     def shared_with(self, other: InFlightWrite) -> frozenset[bytes]:
         """Return the rows that both writes have."""
         mine, others = self.span(), other.span()
@@ -68,10 +75,12 @@ class InFlightWrites:
     few and compared each with each.
     """
 
-    __slots__ = ("_in_flight", "_narrow", "_wide")
+    __slots__ = ("_in_flight", "_narrow", "_table_wide", "_wide")
 
     def __init__(self) -> None:
         self._in_flight: dict[int, InFlightWrite] = {}
+        self._table_wide: set[int] = set()
+        """Intents of changes of the table itself."""
         self._narrow: dict[bytes, list[InFlightWrite]] = {}
         self._wide: dict[int, InFlightWrite] = {}
 
@@ -94,6 +103,8 @@ class InFlightWrites:
     def identify_row(self, in_flight_write: InFlightWrite, row: bytes) -> None:
         """Do as ``identify`` for a write of just one row."""
         in_flight_write.row = row
+        if self._table_wide:
+            in_flight_write.overlap_all()
         same = self._narrow.get(row)
         if same is None:
             self._narrow[row] = [in_flight_write]
@@ -107,7 +118,15 @@ class InFlightWrites:
                 other.overlap({row})
                 in_flight_write.overlap({row})
 
+    def identify_table(self, in_flight_write: InFlightWrite) -> None:
+        """Say that a write changes the table itself: it overlaps with every other."""
+        for other in self._in_flight.values():
+            other.overlap_all()
+        self._table_wide.add(in_flight_write.intent)
+
     def _identify_wide(self, in_flight_write: InFlightWrite) -> None:
+        if self._table_wide:
+            in_flight_write.overlap_all()
         for other in self._wide.values():
             common = in_flight_write.shared_with(other)
             if common:
@@ -126,6 +145,7 @@ class InFlightWrites:
         row = in_flight_write.row
         if row is None:
             self._wide.pop(in_flight_write.intent, None)
+            self._table_wide.discard(in_flight_write.intent)
             return
         same = self._narrow[row]
         if len(same) == 1:

@@ -8,7 +8,8 @@ stay in their order in the backlog, which is what shows overlaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Set
 from typing import Final
 
 from headgate.events import Origin
@@ -33,6 +34,7 @@ from headgate.observer.recording.ended_writes import OUTCOMES, ended_write, ende
 from headgate.observer.recording.in_flight import InFlightWrite, InFlightWrites
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import TableFull
+from headgate.observer.recording.recent_deletes import Deletion, RecentDeletes
 from headgate.wire import Message
 
 DIALECTS: Final = (Dialect.THRIFT1, Dialect.THRIFT2)
@@ -45,6 +47,9 @@ _AFTERMATH_SECONDS: Final = 60.0
 
 _PATIENCE_SECONDS: Final = 0.001
 """How long a backlog that is due waits for a request to be forwarded."""
+
+_FORGET_SECONDS: Final = 1.0
+"""How long rows of the last deletes before a pause are kept in memory."""
 
 _MOST_TABLES: Final = 10_000
 """Tables from which on those without a write under way are forgotten."""
@@ -59,8 +64,10 @@ class JournalledRequest:
         "cancelled",
         "cell",
         "decoded",
+        "deletion",
         "departed",
         "dialect",
+        "hidden",
         "in_flight",
         "intent",
         "message",
@@ -97,6 +104,10 @@ class JournalledRequest:
         self.cell: tuple[bytes, bytes, bytes] | None = None
         """Row, column and value of what is known to be a put of one cell."""
         self.decoded: Write | SchemaChange | None = None
+        self.deletion: Deletion | None = None
+        """What it deletes, if it does."""
+        self.hidden: list[tuple[str, Set[bytes]]] | None = None
+        """By table the rows of which a delete just before may hide what it puts."""
         self.origin: Origin | None = None
         """Who wrote, where the request itself does not say."""
         self.reply: Message | None = None
@@ -120,13 +131,14 @@ class Recorder:
         clock: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
         later: Callable[[float, Callable[[], None]], object],
+        passing: Callable[[], float] = time.perf_counter,
         gather_seconds: float = 0.0,
     ) -> None:
         """Connect the recorder.
 
-        ``clock`` is Unix time in seconds, ``soon`` runs a call after what there is to send was
-        sent, ``later`` after so many seconds. Writes wait ``gather_seconds`` for others to be
-        decoded and published with.
+        ``clock`` is Unix time in seconds, ``passing`` a monotonic clock. ``soon`` runs a call after
+        what there is to send was sent, ``later`` after so many seconds. Writes wait
+        ``gather_seconds`` for others to be decoded and published with.
         """
         self._journal = journal
         self._publisher = publisher
@@ -136,6 +148,10 @@ class Recorder:
         self._at = later
         self._gather = gather_seconds
         self._in_flight: dict[str, InFlightWrites] = {}
+        self.deletes = RecentDeletes(passing)
+        """Those that may hide writes which are forwarded now."""
+        self._forgetting = False
+        """Whether they are forgotten in a while."""
         self._backlog: list[_Step] = []
         self._gathering = False
         self.backlog_due = False
@@ -176,12 +192,31 @@ class Recorder:
         """
         message = request.message
         journalled = self._journalled(dialect, message.raw, message, tables, None)
-        journalled.decoded = request.change
+        change = journalled.decoded = request.change
+        if isinstance(change, Write):
+            self._meet_deletes(journalled, change)
         return journalled
+
+    def _meet_deletes(self, journalled: JournalledRequest, write: Write) -> None:
+        """Note which of its rows a delete may hide, and what it deletes itself."""
+        deletes = self.deletes
+        if deletes.present:
+            for part in (write, *write.others):
+                hidden = deletes.hiding(part)
+                if hidden:
+                    known = journalled.hidden = journalled.hidden or []
+                    known.append((part.table, hidden))
+        journalled.deletion = deletes.begin(write)
 
     def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> JournalledRequest:
         """Do as ``begin`` for a request that is known to be of the kind."""
-        return self._journalled(dialect, raw, None, pattern.tables, pattern)
+        journalled = self._journalled(dialect, raw, None, pattern.tables, pattern)
+        if self.deletes.present:
+            # Nearly always there is none: then the row need not be known yet.
+            write = pattern.put(raw)
+            if write is not None:
+                self._meet_deletes(journalled, write)
+        return journalled
 
     def _journalled(
         self,
@@ -216,15 +251,27 @@ class Recorder:
 
     def end(self, journalled: JournalledRequest, reply: Message | None) -> None:
         """Take the reply of a request that was forwarded; None: its connection broke."""
+        deletion = journalled.deletion
+        if deletion is not None:
+            self.deletes.answered(deletion)
+            if not self._forgetting:
+                self._forgetting = True
+                self._at(_FORGET_SECONDS, self._forget_deletes)
         journalled.reply = reply
         self._backlog.append(journalled)
         self._work_later()
 
     def cancel(self, journalled: JournalledRequest) -> None:
         """Take back a request that was not forwarded after all."""
+        if journalled.deletion is not None:
+            self.deletes.cancel(journalled.deletion)
         journalled.cancelled = True
         self._backlog.append(journalled)
         self._work_later()
+
+    def _forget_deletes(self) -> None:
+        self._forgetting = False
+        self.deletes.forget_old()
 
     def after(self, call: Callable[[], None]) -> None:
         """Run a call after all ends that were reported so far."""
@@ -276,6 +323,10 @@ class Recorder:
             self._flights_of(table).begin(in_flight_write)
             in_flight.append(in_flight_write)
         journalled.in_flight = in_flight
+        if journalled.hidden is not None:
+            for table, rows in journalled.hidden:
+                if table in journalled.tables:
+                    in_flight[journalled.tables.index(table)].overlap(rows)
         pattern = journalled.pattern
         if pattern is not None:
             cell = pattern.cell(journalled.raw)
@@ -291,9 +342,12 @@ class Recorder:
             decoded = journalled.decoded = decode_request(journalled.dialect, message)
         for part in _parts(decoded):
             for at, table in enumerate(journalled.tables):
-                if table == part.table:
-                    rows = part.cells.rows if isinstance(part, Write) else ()
-                    self._in_flight[table].identify(in_flight[at], rows)
+                if table != part.table:
+                    continue
+                if isinstance(part, Write):
+                    self._in_flight[table].identify(in_flight[at], part.cells.rows)
+                else:
+                    self._in_flight[table].identify_table(in_flight[at])
 
     def _land(self, journalled: JournalledRequest) -> None:
         for at, table in enumerate(journalled.tables):

@@ -14,6 +14,7 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.client_log import ListenerLog
 from headgate.observer.monitoring.metrics import THINNED, Metrics, Sample
 from headgate.observer.recording.admission import WriteAdmission
+from headgate.observer.recording.recent_deletes import WriteOrder
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.acknowledgement import Acknowledgements
@@ -74,6 +75,7 @@ class Endpoint:
         self.recorder = recorder
         self.admission = admission
         self.gates = gates
+        self.order = WriteOrder(recorder.deletes)
         self.acknowledgements = acknowledgements
         self.notify = notify
         self.left = left
@@ -162,6 +164,11 @@ class Endpoint:
     def looks_closer(self) -> bool:
         """Whether watched writes wait for the disk or are changed before they are forwarded."""
         return self.admission.syncs_each or bool(self.notify.asked)
+
+    @property
+    def holds_writes(self) -> bool:
+        """Whether some writes may have to wait, for a gate or for a delete."""
+        return bool(self.gates.closed) or self.order.holds
 
     def undone(self, table: str) -> list[Exchange]:
         """Return by whose ends HBase will be known to have done what was forwarded for a table."""

@@ -149,6 +149,7 @@ class Listeners:
                     f"[{name}] listen = {listener.listen}: {error.strerror or error}; "
                     "choose another address"
                 ) from error
+            endpoint.order.strict = listener.order.strict
             limits = _served(self._config.limits)
             endpoint.most_connections = limits.connections
             self.endpoints.append(endpoint)
@@ -229,7 +230,9 @@ class Listeners:
                 self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
                 self._formats[name].reconfigure(listener)
         limits = _served(config.limits)
+        listeners = dict(self._configured())
         for endpoint, sweeper in zip(self.endpoints, self._sweepers, strict=True):
+            endpoint.order.strict = listeners[endpoint.name].order.strict
             endpoint.limits = wire_limits(limits)
             endpoint.most_connections = limits.connections
             sweeper.limits = limits

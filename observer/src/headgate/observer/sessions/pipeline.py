@@ -224,7 +224,7 @@ class Pipeline:
     def finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
         """Count a request that has ended, and end what was journalled of it."""
         if exchange.hidden:
-            self._wake(exchange)
+            self.wake(exchange)
             return
         endpoint = self._endpoint
         journalled = exchange.journalled
@@ -239,7 +239,7 @@ class Pipeline:
             if exchange.method.effect is Effect.UNKNOWN:
                 name = "(unknown)"
             endpoint.metrics.count_request(endpoint.name, name, outcome)
-        self._wake(exchange)
+        self.wake(exchange)
 
     def break_off(self) -> None:
         """End them all: no more bytes come, and what is under way may or may not have been done."""
@@ -317,7 +317,7 @@ class Pipeline:
         if head.sample is not None:
             head.sample.upstream.append(started - head.forwarded)
         if head.waiters is not None:
-            self._wake(head)
+            self.wake(head)
 
     def _pass_frame(self, data: bytes, started: float, head: Exchange) -> None:
         """Take bytes of a frame that is not walked; what is behind it is the next one's."""
@@ -439,7 +439,8 @@ class Pipeline:
         self._connections.resume(PIPELINE_FULL)
         self._connections.all_answered()
 
-    def _wake(self, exchange: Exchange) -> None:
+    def wake(self, exchange: Exchange) -> None:
+        """Let those go on that wait for HBase to be done with a request."""
         if exchange.waiters is not None:
             for waiter in exchange.waiters:
                 self._endpoint.recorder.after(waiter)

@@ -37,6 +37,13 @@ class ClosedGates(Protocol):
         """Return a closed gate that must hold the write; None if there is none."""
 
 
+class Order(Protocol):
+    """Deletes that may hide the writes behind them."""
+
+    def seconds_to_wait(self, write: Write) -> float:
+        """Return how long a write must wait at least, so that no delete hides it; mostly 0."""
+
+
 class Rules(Protocol):
     """The rules of a listener."""
 
@@ -53,6 +60,7 @@ class Facts(Struct, frozen=True):
         guard: the rules of the listener; None: everybody may do everything.
         permit: what the guard knows of the client; None: nothing hangs on that.
         origin: whose the writes are that name nobody.
+        order: the deletes that writes wait for; None: none does.
     """
 
     control: Control
@@ -60,6 +68,7 @@ class Facts(Struct, frozen=True):
     guard: Rules | None = None
     permit: Permit | None = None
     origin: Origin | None = None
+    order: Order | None = None
 
 
 class Forward(Struct, frozen=True):
@@ -78,6 +87,12 @@ class Hold(Struct, frozen=True):
     gate: Gate
 
 
+class Wait(Struct, frozen=True):
+    """Let it wait so many seconds until a delete cannot hide it, then judge again."""
+
+    seconds: float
+
+
 class Refuse(Struct, frozen=True):
     """Answer it with the reason.
 
@@ -90,7 +105,7 @@ class Refuse(Struct, frozen=True):
     by_guard: Refusal | None = None
 
 
-Judgement = Forward | JournalAndForward | Hold | Refuse
+Judgement = Forward | JournalAndForward | Hold | Wait | Refuse
 
 _FORWARD: Final = Forward()
 
@@ -116,6 +131,9 @@ def judge(request: Request, facts: Facts) -> Judgement:
             gate = facts.gates.in_the_way(change, writers)
             if gate is not None:
                 return Hold(gate)
+        seconds = 0.0 if facts.order is None else facts.order.seconds_to_wait(change)
+        if seconds:
+            return Wait(seconds)
     watched = tuple(table for table in request.tables if control.is_watched(table))
     return JournalAndForward(watched) if watched else _FORWARD
 

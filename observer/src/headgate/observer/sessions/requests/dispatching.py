@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from headgate.events import Gate
-from headgate.hbase import Effect, Pattern, Request
+from headgate.hbase import Effect, Pattern, Request, Write
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.security.permits import Permit
@@ -15,7 +15,14 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
 from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.forwarding import Forwarder
-from headgate.observer.sessions.write_rules import Facts, Hold, JournalAndForward, Refuse, judge
+from headgate.observer.sessions.write_rules import (
+    Facts,
+    Hold,
+    JournalAndForward,
+    Refuse,
+    Wait,
+    judge,
+)
 
 _MOST_CLEARED: Final = 4096  # kinds of request remembered for one client: one listener has as many
 
@@ -46,7 +53,7 @@ class RequestDispatcher:
         self._forwarder = forwarder
         self._answers = answers
         self._go_on_after = go_on_after
-        self._facts = Facts(endpoint.control, endpoint.gates)
+        self._facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
         self.permit: Permit | None = None
         """What the guard knows of the client; None where nothing hangs on that."""
         self.cleared: set[Pattern] = set()
@@ -54,6 +61,8 @@ class RequestDispatcher:
         self._waiting: Request | None = None
         """What waits for room in the journal."""
         self._at_gate: Request | None = None
+        self._behind_delete: Request | None = None
+        """What waits until no delete can hide it."""
 
     def identify(self) -> None:
         """Ask the guard what is known of the client, and whether it may be here at all."""
@@ -61,7 +70,7 @@ class RequestDispatcher:
         guard = endpoint.guard
         if client is None or guard is None:
             self.permit = None
-            self._facts = Facts(endpoint.control, endpoint.gates)
+            self._facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
             return
         peer = self._log.peer
         if peer and not guard.admits(peer[0]):
@@ -72,11 +81,12 @@ class RequestDispatcher:
         if permit is not None:
             self.cleared = guard.cleared(permit)
             origin = permit.origin
-        self._facts = Facts(endpoint.control, endpoint.gates, guard, permit, origin)
+        self._facts = Facts(endpoint.control, endpoint.gates, guard, permit, origin, endpoint.order)
 
     def holds(self) -> bool:
         """Return whether a request is held."""
-        return self._waiting is not None or self._at_gate is not None
+        held = (self._waiting, self._at_gate, self._behind_delete)
+        return any(each is not None for each in held)
 
     def may_be_fenced(self) -> bool:
         """Return whether the client is an action of which a newer attempt has begun."""
@@ -87,7 +97,7 @@ class RequestDispatcher:
         """Hold nothing any more: the client is gone."""
         self._endpoint.admission.leave(self)
         self._endpoint.gates.leave(self)
-        self._waiting = self._at_gate = None
+        self._waiting = self._at_gate = self._behind_delete = None
 
     def take(self, request: Request) -> JournalFull | JournalError | None:
         """Do with a request what is right now; return why it must wait for room in the journal."""
@@ -102,12 +112,33 @@ class RequestDispatcher:
             self._connections.pause(HELD)
             self._endpoint.gates.hold(self, judgement.gate)
             return None
+        if isinstance(judgement, Wait):
+            self._behind_delete = request
+            self._connections.pause(HELD)
+            self._endpoint.loop.call_later(judgement.seconds, self._delete_is_over)
+            return None
         if isinstance(judgement, JournalAndForward):
             return self._record(request, judgement.tables)
         if request.method.effect is Effect.READ and request.tables:
             self._endpoint.count_read(request.tables[0], request.message)
-        self._forwarder.forward(request.message, Exchange(request.method, request.tables, None))
+        self._forwarder.forward(request.message, self._unrecorded(request))
         return None
+
+    def _unrecorded(self, request: Request) -> Exchange:
+        """Return the exchange of a request that nobody records."""
+        exchange = Exchange(request.method, request.tables, None)
+        change, order = request.change, self._endpoint.order
+        if isinstance(change, Write):
+            deletion = order.begin(change)
+            if deletion is not None:
+                exchange.waiters = [lambda: order.deletes.answered(deletion)]
+        return exchange
+
+    def _delete_is_over(self) -> None:
+        """Take the request that waited for a delete as if it came now."""
+        request, self._behind_delete = self._behind_delete, None
+        if request is not None:
+            self._go_on_with(request)
 
     def _clear(self, request: Request) -> None:
         """Note that the guard lets this client make requests of the kind."""
@@ -130,8 +161,7 @@ class RequestDispatcher:
             if not endpoint.admission.may_pass(tables):
                 return error
             endpoint.admission.let_pass(tables)
-            exchange = Exchange(request.method, request.tables, None)
-            self._forwarder.forward_marked(request, exchange, origin)
+            self._forwarder.forward_marked(request, self._unrecorded(request), origin)
             return None
         journalled.origin = origin
         exchange = Exchange(request.method, request.tables, journalled)

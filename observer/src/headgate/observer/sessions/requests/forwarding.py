@@ -42,6 +42,7 @@ class Forwarder:
             if exchange.journalled is not None:
                 # Nobody knows whether it was sent.
                 self._endpoint.recorder.end(exchange.journalled, None)
+            self._pipeline.wake(exchange)
             self._connections.give_up_on(error)
 
     def _mark_and_forward(
@@ -80,5 +81,6 @@ class Forwarder:
     def cancel(self, exchange: Exchange) -> None:
         """Forget a request that was not sent after all."""
         self._pipeline.not_forwarded(exchange)
+        self._pipeline.wake(exchange)
         if exchange.journalled is not None:
             self._endpoint.recorder.cancel(exchange.journalled)

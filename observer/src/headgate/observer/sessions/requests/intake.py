@@ -104,7 +104,7 @@ class RequestIntake:
                 self._pipeline.follow(pattern, started, sample)
             if pattern.tables:
                 endpoint.note_read(pattern, data)
-        elif endpoint.gates.closed or self.dispatcher.may_be_fenced():
+        elif endpoint.holds_writes or self.dispatcher.may_be_fenced():
             return False
         elif not endpoint.control.is_watched(pattern.tables[0]):
             if write_buffer.write(data):
