@@ -9,9 +9,12 @@ from headgate.events import (
     ObserverLease,
     Watch,
     WatchList,
+    control_key,
+    encode_control,
     updates_topic,
 )
 from headgate.observer.config import JournalSettings, KafkaSettings, Listener, ObserverConfig
+from headgate.observer.control import lease
 from headgate.observer.control.lease import LeaseRenewer
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -220,3 +223,35 @@ def test_a_lease_is_renewed_until_its_end_whatever_the_observer_does(scene: Scen
     assert isinstance(last, ObserverLease)
     assert last.ended
     assert not scene.timers.waiting
+
+
+def test_ten_thousand_tables_with_long_names_fit_into_messages_that_kafka_takes(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number:05d}_{'long' * 40}" for number in range(10_000)]
+    for name in names:
+        bench.publisher.prepare(name, values=True)
+        bench.publisher.topic_ready(name, 2)
+    scene = Scene(bench)
+    said = scene.taken()
+    assert max(len(encode_control(each)) for each in said) < 1_000_000
+    assert len({control_key(each) for each in said}) == len(said) > 2
+    # Agents take the last one for the lease, and the next epoch hears all of them.
+    assert isinstance(said[-1], ObserverLease)
+    assert (said[-1].number, said[-1].part, said[-1].address) == (1, 0, "127.0.0.1:8080")
+    heard: dict[str, tuple[int, ...]] = {}
+    for each in said:
+        assert isinstance(each, ObserverLease)
+        heard |= each.sequences
+    assert heard == bench.publisher.tables.sequences()
+    # What has not changed is said again from time to time only.
+    scene.tend(103.0)
+    assert len(scene.taken()) == 1
+    monkeypatch.setattr(lease, "_PARTS_EACH", 3)
+    scene.tend(106.0)
+    assert len(scene.taken()) == len(said)
+
+
+def test_a_part_of_a_lease_is_no_lease(scene: Scene) -> None:
+    scene.lease.hear(ObserverLease(1, "o", 7, 9.0, {"topic": (1,)}, part=1))
+    assert not scene.lease.came_back.is_set()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from headgate.observer.config import Fsync, JournalSettings
 from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.journal_errors import JournalError, JournalFull
+from headgate.observer.recording.journal_errors import JournalError, JournalFull, TableFull
 
 
 class Disk:
@@ -246,3 +248,49 @@ def test_a_sync_that_fails_leaves_no_file_open(scene_of) -> None:
                 os.fstat(handle)
 
     asyncio.run(script())
+
+
+def test_the_disk_waits_for_no_thread_that_kafka_holds(scene_of) -> None:
+    async def script() -> None:
+        scene = scene_of(Fsync.ALWAYS)
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        kafka = threading.Event()
+        topic = loop.run_in_executor(None, kafka.wait)
+        try:
+            scene.write()
+            synced = asyncio.Event()
+            scene.admission.when_synced(synced.set)
+            async with asyncio.timeout(10):
+                await synced.wait()
+        finally:
+            kafka.set()
+            await topic
+
+    asyncio.run(script())
+
+
+def test_a_write_that_waits_for_its_table_holds_up_no_other(scene_of, bench) -> None:
+    class Held:
+        def __init__(self, *answers: bool) -> None:
+            self.answers = list(answers)
+            self.reason = ""
+
+        def try_again(self) -> bool:
+            return self.answers.pop(0)
+
+        def give_up(self, reason: str) -> None:
+            self.reason = reason
+
+    scene = scene_of(Fsync.NEVER)
+    poisoned, good = Held(False, False, False), Held(True)
+    scene.admission.wait(poisoned, TableFull("table bad: has no topic"))
+    scene.admission.wait(good, JournalFull("full"))
+    assert any("table bad" in reason or "no room" in reason for reason in scene.admission.reasons)
+    scene.admission.tend()
+    assert good.answers == []
+    assert "table bad" in scene.admission.reasons[0]
+    scene.now += 11.0
+    scene.admission.tend()
+    assert "table bad: has no topic" in poisoned.reason
+    assert scene.admission.blocked == 1

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -144,3 +145,51 @@ def test_what_must_reach_the_disk_is_known_though_a_new_segment_cannot_begin(
         os.fdatasync(handle)
         os.close(handle)
     assert put(journal, b"z") == 1
+
+
+def test_a_segment_that_is_settled_makes_room_for_the_next_request(
+    tmp_path: Path, file_limit: Callable[[int], None]
+) -> None:
+    journal = opened(tmp_path)
+    file_limit(1000)
+    for size in (600, 600, 900):
+        number = journal.next_intent
+        try:
+            put(journal, b"x" * size)
+        except JournalError:
+            journal.save_watermark()
+            put(journal, b"x" * size)
+        journal.settle(number)
+        journal.save_watermark()
+    assert journal.next_intent == 3
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("nobody may mount a file system here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_disk_that_is_full_heals_once_kafka_has_everything(small_disk: Path) -> None:
+    journal = opened(small_disk)
+    waiting: list[int] = []
+    refusals = 0
+    for _ in range(100):
+        try:
+            waiting.append(put(journal, b"x" * 3000))
+        except JournalError:
+            refusals += 1
+            assert waiting, "it refuses though nothing waits"
+            journal.settle_all(waiting)
+            waiting.clear()
+            journal.save_watermark()
+        for handle in journal.take_unsynced():
+            os.close(handle)
+    assert refusals > 3
+    assert journal.next_intent + refusals == 100

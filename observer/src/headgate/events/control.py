@@ -69,7 +69,8 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     holds how often columns of watched tables were read in this epoch, by table and column: those
     that are read most. The column is ``family:qualifier`` or ``family:``, or empty for whole rows.
     ``number`` counts the epoch's leases: who hears its own one again knows that it has heard all
-    that was said before it.
+    that was said before it. Where there are so many topics that one message has no room for them,
+    others are in messages before it that have a ``part`` (1, 2 …), no number and nothing else.
     """
 
     version: int
@@ -82,6 +83,7 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     unmarked: tuple[str, ...] = ()
     reads: dict[str, dict[str, int]] = {}
     number: int = 0
+    part: int = 0
 
 
 ControlMessage = WatchList | BarrierRequest | Fence | Gate | ObserverLease
@@ -99,6 +101,6 @@ def control_key(message: ControlMessage) -> bytes:
             key = f"fence/{dataflow}/{action}"
         case Gate(dataflow=dataflow, action=action, bound=bound):
             key = f"gate/{dataflow}/{action}/{bound}"
-        case ObserverLease(observer=observer, epoch=epoch):
-            key = f"lease/{observer}/{epoch}"
+        case ObserverLease(observer=observer, epoch=epoch, part=part):
+            key = f"lease/{observer}/{epoch}/{part}" if part else f"lease/{observer}/{epoch}"
     return key.encode()

@@ -59,6 +59,8 @@ class ObserverTable:
             self._note(lease, now)
 
     def _note(self, lease: ObserverLease, now: float) -> None:
+        if lease.part:
+            return  # the lease itself comes behind it
         if lease.ended:
             self._open.pop((lease.observer, lease.epoch), None)
         else:

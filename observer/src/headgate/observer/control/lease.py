@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -18,6 +18,12 @@ from headgate.observer.publishing.publisher import Publisher
 _log = structlog.get_logger("headgate.observer.control.lease")
 
 _TEND_SECONDS: Final = 0.1
+_PART_BYTES: Final = 512 * 1024
+"""Bytes that the topics of one message may take: Kafka takes 1,000,000 for all of it."""
+_NUMBER_BYTES: Final = 9  # of a number in msgpack, at most
+_PARTS_EACH: Final = 20
+"""Leases, of which each says all parts again: they are read at an observer's start."""
+_UNMARKED: Final = 1000  # tables in a lease whose notify columns are not set
 _REMEMBERED: Final = 100  # leases: an older one that is heard at last says nothing of now
 _DOUBT_SECONDS: Final = (
     1.0  # after a pause what was said meanwhile is heard at once: that is no loss
@@ -31,6 +37,19 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def lease_clock() -> float:
     """Return the time that leases are measured by, in seconds: it passes whatever is stopped."""
     return time.clock_gettime(_CLOCK)
+
+
+def divided(sequences: Mapping[str, tuple[int, ...]]) -> list[dict[str, tuple[int, ...]]]:
+    """Divide sequences by topic so that each part, of which there is at least one, is a message."""
+    parts: list[dict[str, tuple[int, ...]]] = [{}]
+    size = 0
+    for topic, each in sequences.items():
+        size += len(topic) + _NUMBER_BYTES * (len(each) + 1)
+        if size > _PART_BYTES and parts[-1]:
+            parts.append({})
+            size = len(topic) + _NUMBER_BYTES * (len(each) + 1)
+        parts[-1][topic] = each
+    return parts
 
 
 class LeaseRenewer:
@@ -74,6 +93,8 @@ class LeaseRenewer:
         self._said: dict[int, float] = {}
         """When leases were said that were not heard yet, by number."""
         self._number = 0
+        self._said_parts: dict[int, dict[str, int]] = {}
+        """By part: over how many partitions each of its topics is spread, as it was said last."""
         self._said_at = 0.0
         self._kept = False
         self._lost_at: float | None = None
@@ -105,7 +126,8 @@ class LeaseRenewer:
     def end(self) -> None:
         """Say that nothing of the epoch comes any more."""
         self.leave()
-        self._say(self._now(ended=True))
+        first, *_ = divided(self._publisher.tables.sequences())
+        self._say(self._now(first, ended=True))
 
     def leave(self) -> None:
         """Renew the lease no more: who waits for its end without a word has to reconcile."""
@@ -120,24 +142,37 @@ class LeaseRenewer:
         self._number += 1
         self._said_at = self._said[self._number] = self._clock()
         self._said.pop(self._number - _REMEMBERED, None)
-        self._say(self._now())
+        sequences = self._publisher.tables.sequences()
+        first, *others = divided(sequences)
+        self._say_parts(others)
+        self._say(self._now(first))
+
+    def _say_parts(self, parts: Sequence[dict[str, tuple[int, ...]]]) -> None:
+        """Say which topics have no room in the lease: when these change, and from time to time."""
+        for number, part in enumerate(parts, start=1):
+            spread = {topic: len(each) for topic, each in part.items()}
+            if self._number % _PARTS_EACH and self._said_parts.get(number) == spread:
+                continue
+            self._said_parts[number] = spread
+            name, seconds = self._config.name, self._config.lease_seconds
+            self._say(ObserverLease(VERSION, name, self._epoch, seconds, part, part=number))
 
     def end_of(self, epoch: int) -> None:
         """Say that nothing of an earlier epoch comes any more."""
         seconds = self._config.lease_seconds
         self._say(ObserverLease(VERSION, self._config.name, epoch, seconds, {}, ended=True))
 
-    def _now(self, *, ended: bool = False) -> ObserverLease:
+    def _now(self, sequences: dict[str, tuple[int, ...]], *, ended: bool = False) -> ObserverLease:
         self._said_unmarked = self._notify.stopped
         return ObserverLease(
             VERSION,
             self._config.name,
             self._epoch,
             self._config.lease_seconds,
-            self._publisher.tables.sequences(),
+            sequences,
             self._admin(),
             ended,
-            self._said_unmarked,
+            self._said_unmarked[:_UNMARKED],
             self._reads(),
             self._number,
         )

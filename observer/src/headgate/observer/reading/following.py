@@ -309,7 +309,7 @@ class Follower:
             if topic == self._control_topic:
                 message = decode_control(value)
                 self._control.apply(message, "")
-                if isinstance(message, ObserverLease):
+                if isinstance(message, ObserverLease) and not message.part:
                     self._leases[message.observer, message.epoch] = message, written
                 return FromControl(message, written) if offset >= self._heard_from else None
             table = self._tables[topic]

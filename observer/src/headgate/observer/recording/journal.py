@@ -121,6 +121,8 @@ class Journal:
         self._segment: _Segment | None = None
         self._handle = -1
         self._dirty = False
+        self.refused = False
+        """Whether the disk has not taken the last request."""
         self._unsynced: list[int] = []
         self._written = EpochProgress()
         self._times_written = 0
@@ -220,6 +222,7 @@ class Journal:
         name = self._name
         number = self._next
         segment = self._segment
+        self.refused = True
         if segment is None or segment.size >= self._segment_limit:
             segment = self._begin_segment()
         header = _pack(len(name), length, number, received, listener, dialect) + name
@@ -237,6 +240,7 @@ class Journal:
             raise JournalError(
                 f"journal {self._directory}: {error.strerror}; free space on its disk"
             ) from error
+        self.refused = False
         segment.size += written
         segment.end = number + 1
         self._bytes += written
@@ -324,10 +328,12 @@ class Journal:
 
         One that is behind only costs repeats, so this need not follow every ``settle``.
         """
-        if self.watermark == self._written.watermark and self._next == self._written.next:
-            return
-        self._write_progress()
-        self._remove_segments()
+        progress = self._written
+        same = self.watermark == progress.watermark and self._next == progress.next
+        if not same:
+            self._write_progress()
+        if not same or self.refused:
+            self._remove_segments()
 
     def _write_progress(self) -> None:
         progress = EpochProgress(self.watermark, self._next)
@@ -347,8 +353,10 @@ class Journal:
         if (
             active is not None
             and self.watermark == self._next
-            and active.size >= self._segment_limit
+            and (active.size >= self._segment_limit or self.refused)
         ):
+            # Nobody needs it, so nobody syncs it; its space may be what is missing.
+            self._dirty = False
             self._close_segment()
         while self._segments:
             segment = self._segments[0]

@@ -44,7 +44,8 @@ class SettingAside:
         journal = self._journal
         if self._task is not None or not self._publisher.stuck or not journal.segments:
             return
-        if journal.segments < _SEGMENTS and journal.size < limit_bytes // 2:
+        much = journal.segments >= _SEGMENTS or journal.size >= limit_bytes // 2
+        if not much and not journal.refused:
             return
         pinned = journal.pinned_segment()
         if pinned.numbers:
