@@ -29,6 +29,26 @@ def _wrong_type(key: Any, flows: Any) -> Any:
     return {"state": [{"n": "many" if key == "bad" else 1}]}
 
 
+def _fraction(key: Any, flows: Any) -> Any:
+    return {"out": [{"n": 1}, {"n": 1.9 if key == "bad" else 2.0}]}
+
+
+def _adds(key: Any, flows: Any) -> Any:
+    return {"state": [{"n": sum(row["n"] for row in flows["state"]) + 0.6}]}
+
+
+def _surrogate(key: Any, flows: Any) -> Any:
+    return {"text": [{"t": "\ud800" if key == "bad" else "ä"}]}
+
+
+def _table_of(column: pa.Array) -> Any:
+    return lambda groups: {"out": pa.table({"n": column})}
+
+
+def _stream(rows: Any) -> Any:
+    return lambda key, flows: iter([("out", rows)])
+
+
 def _wrong_column(key: Any, flows: Any) -> Any:
     return {"out": [{"m": 1}] if key == "bad" else []}
 
@@ -43,12 +63,15 @@ def _tables(groups: Any) -> Any:
     return {"state": pa.table({GROUP: pa.array([], pa.int64()), "n": pa.array([], pa.int64())})}
 
 
-def stage(translate: Any = None, translate_tables: Any = None) -> Stage:
+def stage(
+    translate: Any = None, translate_tables: Any = None, translate_stream: Any = None
+) -> Stage:
     return Stage(
         "failing",
         inputs={"pages": InputFlow("key")},
-        outputs={"out": {"n": "int64"}},
+        outputs={"out": {"n": "int64"}, "text": {"t": "string"}},
         translate=translate,
+        translate_stream=translate_stream,
         translate_tables=translate_tables,
         state=StateFlow(pa.schema({"n": pa.int64()})),
     )
@@ -81,9 +104,21 @@ CASES = [
     (stage(_no_mapping), "group 'bad': it returned list"),
     (stage(None, _tables), "ZeroDivisionError: nothing of bad"),
 ]
+INEXACT = [
+    (stage(_fraction), "group 'bad': flow `out` has to be n int64, and is not: 1.9 is no whole"),
+    (stage(_adds), "flow `state` has to be n int64, and is not: 0.6 is no whole number"),
+    (stage(_surrogate), "group 'bad': flow `text` has to be t string, and is not"),
+    (stage(None, _table_of(pa.array([1.0, 1.9]))), "in row 1, {'n': 1.9}"),
+    (stage(None, _table_of(pa.array([True]))), "column n is of bool, not of int64"),
+    (stage(None, _table_of(pa.array(["5"]))), "column n is of string, not of int64"),
+    (stage(None, None, _stream({"n": 1.9})), "1.9 is no whole number"),
+    (stage(None, None, _stream({"n": True})), "True is no int64"),
+    (stage(None, None, _stream(pa.table({"n": [0.5]}))), "in row 0, {'n': 0.5}"),
+    (stage(None, None, _stream(pa.table({"n": ["5"]}))), "column n is of string, not of int64"),
+]
 
 
-@pytest.mark.parametrize(("failing", "words"), CASES)
+@pytest.mark.parametrize(("failing", "words"), [*CASES, *INEXACT])
 def test_the_driver_tells_stage_key_and_increment(
     tmp_path: Path, failing: Stage, words: str
 ) -> None:

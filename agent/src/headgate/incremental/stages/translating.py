@@ -13,6 +13,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from headgate.incremental.stages.errors import StageError, TranslationFailed
+from headgate.incremental.stages.fitting import NOT_MADE, Misfit, fitted, made_of
 from headgate.incremental.stages.grouping import starts
 from headgate.incremental.stages.specification import GROUP, STATE, Adu, Groups, StageSpec
 from headgate.incremental.stages.streams import FlowStream
@@ -115,9 +116,12 @@ def _by_number(stage: StageSpec, state: pa.Table, count: int) -> pa.Table:
 
 def _as(stage: StageSpec, flow: str, table: pa.Table, schema: pa.Schema, key: str = "") -> pa.Table:
     try:
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowException, KeyError, AttributeError) as error:
+        return fitted(table, schema)
+    except (Misfit, pa.ArrowException, KeyError, AttributeError, TypeError) as error:
         reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}"
+        if isinstance(error, Misfit):
+            [row] = table.slice(error.row, 1).to_pylist()
+            reason += f"; in row {error.row}, {row!r:.200}"
         raise TranslationFailed(stage.name, key, reason) from error
 
 
@@ -362,9 +366,10 @@ def _table(
                 extra = ", ".join(sorted(map(str, row.keys() - names)))
                 reason = f"flow `{flow}` has no column {extra}; it is {_words(schema)}"
                 raise failed(number, f"{reason}; got {row!r:.200}")
-        return pa.Table.from_pylist(rows, schema)
-    except (pa.ArrowException, AttributeError, TypeError, OverflowError) as error:
-        number = _first_wrong(rows, schema)
+        columns = [made_of([row.get(f.name) for row in rows], f.type) for f in schema]
+        return pa.Table.from_arrays(columns, schema=schema)
+    except NOT_MADE as error:
+        number = error.row if isinstance(error, Misfit) else _first_wrong(rows, schema)
         reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}"
         raise failed(number, f"{reason}; got {rows[number]!r:.200}") from error
 
@@ -374,7 +379,7 @@ def _first_wrong(rows: Sequence[Any], schema: pa.Schema) -> int:
     for number, row in enumerate(rows):
         try:
             pa.Table.from_pylist([dict(row.items())], schema)
-        except (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowError):
+        except NOT_MADE:
             return number
     return len(rows) - 1
 
