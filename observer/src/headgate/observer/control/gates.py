@@ -7,14 +7,15 @@ session is what forwards, answers and drops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
 
-from headgate.events import Gate, Origin
+from headgate.events import Gate, Item, Origin
 from headgate.hbase import Write
+from headgate.observer.control.touching import TouchedItems
 from headgate.observer.monitoring.metrics import Histogram
 
 _log = structlog.get_logger("headgate.observer.control.gates")
@@ -64,6 +65,10 @@ class WriteGates:
         self._known: dict[_Key, Gate] = {}
         self._ends: dict[_Key, float] = {}
         """When the leases of those end, by the clock."""
+        self._touched: dict[_Key, dict[str, TouchedItems]] = {}
+        """Of those the items, by table."""
+        self._touched_at_all: dict[str, TouchedItems] = {}
+        """The items of all closed gates by table, as far as somebody has asked."""
         self._holds: dict[HeldSession, _Hold] = {}
         self.closed: dict[str, tuple[Gate, ...]] = {}
         """The closed gates by table: empty while no write need be looked at."""
@@ -106,6 +111,9 @@ class WriteGates:
         if known is not None and message.revision < known.revision:
             return
         was_closed = known is not None and self._is_closed(known, now)
+        if known is None or known.containers != message.containers:
+            self._touched.pop(key, None)
+            self._touched_at_all.clear()
         self._known[key] = message
         self._ends[key] = now + left
         if self._is_closed(message, now):
@@ -126,7 +134,10 @@ class WriteGates:
                 tables = (table for container in gate.containers for table in container.tables)
                 for table in dict.fromkeys(tables):
                     by_table.setdefault(table, []).append(gate)
-        self.closed = {table: tuple(gates) for table, gates in by_table.items()}
+        closed = {table: tuple(gates) for table, gates in by_table.items()}
+        if _keys(closed) != _keys(self.closed):
+            self._touched_at_all.clear()
+        self.closed = closed
 
     def _open_expired(self, now: float) -> None:
         expired = {
@@ -151,14 +162,32 @@ class WriteGates:
         now = self._clock()
         dataflows = {None if writer is None else writer.dataflow for writer in writers}
         for part in (write, *write.others):
-            for gate in self.closed.get(part.table, ()):
-                if (
-                    dataflows != {gate.dataflow}
-                    and self._is_closed(gate, now)
-                    and _touches(part, gate)
-                ):
+            gates = [
+                gate
+                for gate in self.closed.get(part.table, ())
+                if dataflows != {gate.dataflow} and self._is_closed(gate, now)
+            ]
+            # Most writes that are not held touch no gate at all: that is asked once for all.
+            if len(gates) > 1 and not self._touched_by_any(part.table).touched_by(part.cells):
+                continue
+            for gate in gates:
+                if self._items_of(gate, part.table).touched_by(part.cells):
                     return gate
         return None
+
+    def _touched_by_any(self, table: str) -> TouchedItems:
+        found = self._touched_at_all.get(table)
+        if found is None:
+            items = [item for gate in self.closed[table] for item in _items(gate, table)]
+            found = self._touched_at_all[table] = TouchedItems(items)
+        return found
+
+    def _items_of(self, gate: Gate, table: str) -> TouchedItems:
+        by_table = self._touched.setdefault(_key(gate), {})
+        found = by_table.get(table)
+        if found is None:
+            found = by_table[table] = TouchedItems(_items(gate, table))
+        return found
 
     def hold(self, session: HeldSession, gate: Gate) -> None:
         """Note that a session's request is held from now on."""
@@ -224,17 +253,12 @@ def _key(gate: Gate) -> _Key:
     return gate.dataflow, gate.action, gate.bound
 
 
-def _touches(write: Write, gate: Gate) -> bool:
-    cells = write.cells
-    kinds = bytes(cells.kinds)
-    for container in gate.containers:
-        for item in container.items:
-            if item.table == write.table and any(
-                item.is_touched_by(kind, row, column)
-                for kind, row, column in zip(kinds, cells.rows, cells.columns, strict=True)
-            ):
-                return True
-    return False
+def _keys(closed: Mapping[str, tuple[Gate, ...]]) -> dict[str, list[_Key]]:
+    return {table: [_key(gate) for gate in gates] for table, gates in closed.items()}
+
+
+def _items(gate: Gate, table: str) -> list[Item]:
+    return [item for each in gate.containers for item in each.items if item.table == table]
 
 
 def _name(gate: Gate) -> str:
