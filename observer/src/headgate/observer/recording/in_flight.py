@@ -41,6 +41,10 @@ class InFlightWrite:
             self._set = frozenset(self._rows)
         return self._set
 
+    def all_rows(self) -> tuple[bytes, ...]:
+        """Return the rows, none while they are not known; some may be there more than once."""
+        return tuple(self._rows) if self.row is None else (self.row,)
+
     def span(self) -> tuple[bytes, bytes] | None:
         """Return the first and the last of the rows; None while they are not known."""
         if self._span is None and self._rows:
@@ -68,14 +72,25 @@ class InFlightWrite:
         return self.rows() & other.rows()
 
 
+class Lingering:
+    """What is kept of a write whose connection broke, while HBase may still do it."""
+
+    __slots__ = ("intent", "rows")
+
+    def __init__(self, intent: int, rows: tuple[bytes, ...]) -> None:
+        self.intent = intent
+        self.rows = rows
+
+
 class InFlightWrites:
     """The writes of one table that are under way.
 
     Those of one cell, which are most where there are many, are found by their row; the others are
-    few and compared each with each.
+    few and compared each with each. Of those whose connection broke, which may be many at a time,
+    only the rows are kept, in one place for all.
     """
 
-    __slots__ = ("_in_flight", "_narrow", "_table_wide", "_wide")
+    __slots__ = ("_in_flight", "_lingering", "_narrow", "_table_wide", "_wide")
 
     def __init__(self) -> None:
         self._in_flight: dict[int, InFlightWrite] = {}
@@ -83,9 +98,11 @@ class InFlightWrites:
         """Intents of changes of the table itself."""
         self._narrow: dict[bytes, list[InFlightWrite]] = {}
         self._wide: dict[int, InFlightWrite] = {}
+        self._lingering: dict[bytes, int] = {}
+        """Rows of writes that HBase may still do, and how many writes have each."""
 
     def __len__(self) -> int:
-        return len(self._in_flight)
+        return len(self._in_flight) + len(self._lingering) + len(self._table_wide)
 
     def begin(self, in_flight_write: InFlightWrite) -> None:
         """Note that a write is being forwarded. Intents come in ascending order."""
@@ -105,6 +122,8 @@ class InFlightWrites:
         in_flight_write.row = row
         if self._table_wide:
             in_flight_write.overlap_all()
+        if self._lingering and row in self._lingering:
+            in_flight_write.overlap({row})
         same = self._narrow.get(row)
         if same is None:
             self._narrow[row] = [in_flight_write]
@@ -127,6 +146,10 @@ class InFlightWrites:
     def _identify_wide(self, in_flight_write: InFlightWrite) -> None:
         if self._table_wide:
             in_flight_write.overlap_all()
+        if self._lingering:
+            lingering = in_flight_write.rows() & self._lingering.keys()
+            if lingering:
+                in_flight_write.overlap(lingering)
         for other in self._wide.values():
             common = in_flight_write.shared_with(other)
             if common:
@@ -138,6 +161,30 @@ class InFlightWrites:
                 for other in in_flight:
                     other.overlap({row})
         self._wide[in_flight_write.intent] = in_flight_write
+
+    def linger(self, in_flight_write: InFlightWrite) -> Lingering:
+        """Note that a write has ended, but that HBase may still do it, until ``settle``."""
+        intent = in_flight_write.intent
+        table_wide = intent in self._table_wide
+        self.end(in_flight_write)
+        if table_wide:
+            self._table_wide.add(intent)
+        rows = in_flight_write.all_rows()
+        lingering = self._lingering
+        for row in rows:
+            lingering[row] = lingering.get(row, 0) + 1
+        return Lingering(intent, rows)
+
+    def settle(self, settled: Lingering) -> None:
+        """Note that HBase does a write no more whose connection broke."""
+        self._table_wide.discard(settled.intent)
+        lingering = self._lingering
+        for row in settled.rows:
+            left = lingering[row] - 1
+            if left:
+                lingering[row] = left
+            else:
+                del lingering[row]
 
     def end(self, in_flight_write: InFlightWrite) -> None:
         """Note that a write has ended."""

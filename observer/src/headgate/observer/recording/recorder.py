@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Set
+from functools import partial
 from typing import Final
 
 from headgate.events import Origin
@@ -353,6 +354,16 @@ class Recorder:
         for at, table in enumerate(journalled.tables):
             self._in_flight[table].end(journalled.in_flight[at])
 
+    def _linger(self, journalled: JournalledRequest) -> None:
+        """Have later writes of its rows overlap with it for a while; keep no more of it for that.
+
+        A client may have sent many large ones.
+        """
+        for at, table in enumerate(journalled.tables):
+            in_flight = self._in_flight[table]
+            lingering = in_flight.linger(journalled.in_flight[at])
+            self._at(_AFTERMATH_SECONDS, partial(in_flight.settle, lingering))
+
     def _cancel(self, journalled: JournalledRequest) -> None:
         self._land(journalled)
         self._journal.settle(journalled.intent)
@@ -360,7 +371,7 @@ class Recorder:
     def _end(self, journalled: JournalledRequest, reply: Message | None) -> None:
         if reply is None:
             # HBase may still do it: until then later writes of its rows overlap with it.
-            self._at(_AFTERMATH_SECONDS, lambda: self._land(journalled))
+            self._linger(journalled)
         else:
             self._land(journalled)
         cell = journalled.cell
