@@ -115,7 +115,7 @@ def wrote(
 ) -> None:
     """Have somebody write these values of a row at Unix second 1, or delete the columns."""
     kinds = bytes(delete if value is None else UpdateKind.PUT for value in cells.values())
-    request = RequestPart(sequence, "put", outcome, 1.0, len(cells), origin=origin)
+    request = RequestPart(sequence, "put", outcome, 100.0, len(cells), origin=origin)
     rows = (row,) * len(cells)
     values = tuple(cells.values())
     timestamps = (timestamp,) * len(cells)

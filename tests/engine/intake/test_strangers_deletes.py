@@ -103,9 +103,9 @@ def test_whether_a_strangers_delete_had_an_effect_need_not_be_known(pair, timest
     assert looked_at_again(tester, {b"f:1": b"2"}) == 1
 
 
-@pytest.mark.parametrize(("timestamp", "stands"), [(5, False), (2_000, True)])
+@pytest.mark.parametrize(("timestamp", "stands"), [(5, False), (200_000, True)])
 def test_a_strangers_put_for_a_time_to_come_stands_before_own_ones(pair, timestamp, stands):
-    tester = knowing_row_0(pair)  # everything is written at 1,000 ms
+    tester = knowing_row_0(pair)  # everything is written at 100,000 ms
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 1, timestamp=timestamp)
     wrote(tester, FEED, {b"f:0": b"3"}, 2)
     assert looked_at_again(tester, {**OWN, b"f:0": b"7"}) == (not stands)

@@ -27,10 +27,12 @@ from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunState
 from headgate.engine.triggers.bounds.measures import current_limit
 from headgate.events import (
+    NOTHING_DATED,
     Cut,
     Gate,
     UpdateBatch,
     UpdateMessage,
+    decode_dated,
     decode_update,
     updates_topic,
 )
@@ -130,7 +132,7 @@ class Commits(list[StepRequest]):
         topic = updates_topic(view.table)
         if is_broken(topic, request.since, request.cut):
             return None
-        changed = ChangedCells(view)
+        changed = ChangedCells(view, decode_dated(request.dated).get(view.table, NOTHING_DATED))
         for part in ranges_between(topic, request.since, request.cut):
             log = self._world.topic(topic)[part.partition]
             for message in log[part.start : part.stop]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from headgate.engine import DataflowSpec
-from headgate.events import Container, Notify, UpdateBatch
+from headgate.events import NOTHING_DATED, Container, DatedState, Notify, UpdateBatch
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
     RunKey,
@@ -139,6 +139,8 @@ class ScannedCells(Struct, frozen=True):
 
     ``marked`` are the rows with the notify cell that was asked for; ``recent`` the timestamps in
     milliseconds of cells, by their places, that are dated from the time on that was asked for.
+    ``timestamps`` are those of all cells, where single cells were asked for; ``dated`` is what a
+    scan found dated ahead in these rows.
     """
 
     rows: Sequence[bytes]
@@ -148,6 +150,8 @@ class ScannedCells(Struct, frozen=True):
     recent: Mapping[int, int] = {}
     following: bytes | None = None
     """The first row that was not read, where a scan has not come to its end."""
+    timestamps: Sequence[int] = ()
+    dated: DatedState = NOTHING_DATED
 
 
 class RetentionNeeds(Protocol):

@@ -11,7 +11,12 @@ import pyarrow as pa
 
 from headgate.engine import Rivals
 from headgate.events import (
+    LATEST,
+    NOTHING_DATED,
     REST_OF_ROW,
+    SERVER_TIME,
+    Dated,
+    DatedState,
     Gap,
     KeyForm,
     Outcome,
@@ -42,7 +47,6 @@ Latest = bytes | None | _Mark
 LatestCells = dict[tuple[bytes, bytes], bytes | None]
 """Newest values by row and ``family:qualifier``, None where deleted."""
 
-_SERVER_TIME: Final = -1
 _WIDE: Final = {
     UpdateKind.DELETE_ROW,
     UpdateKind.DELETE_FAMILY,
@@ -60,14 +64,20 @@ class ChangedCells:
     """The changed cells of a container, each with its newest value where messages settle it.
 
     They do not for a row that two observers wrote at about one time, nor for one whose updates lie
-    in two partitions, since the topic was given more.
+    in two partitions, since the topic was given more; nor where something that is dated ahead may
+    hide what was written.
 
     ``everything`` is set where messages cannot name what changed (a table was emptied, or writes
     passed without events): then the whole container counts as changed.
+
+    Args:
+        view: of the container.
+        dated: what was dated ahead in its table before the first message, or is now.
     """
 
-    def __init__(self, view: ContainerView) -> None:
+    def __init__(self, view: ContainerView, dated: DatedState = NOTHING_DATED) -> None:
         self._view = view
+        self._dated = Dated(dated)
         self._seen: set[tuple[int, str, int, int, int]] = set()
         self._sequences: dict[tuple[int, str, int], int] = {}
         """Of the last message of an observer's epoch in a partition."""
@@ -114,7 +124,9 @@ class ChangedCells:
         doubtful: Collection[int] = ()
         if batch.requests:
             rivals = self._rivals.setdefault(partition, Rivals())
-            doubtful = range(len(batch.rows)) if again else set(rivals.doubtful(batch))
+            hidden = self._dated.doubtful(batch)
+            disordered = rivals.doubtful(batch)
+            doubtful = range(len(batch.rows)) if again else {*hidden, *disordered}
         first = 0
         for part in batch.requests:
             identity = *source, part.intent, part.piece
@@ -138,8 +150,8 @@ class ChangedCells:
                 self._wide(row, column)
             elif self._view.has(row, column):
                 # A client's own timestamp may lie below that of a cell which is there already.
-                plain = sure and offset not in ambiguous and batch.timestamps[at] == _SERVER_TIME
-                settled = plain and at not in doubtful
+                dated = batch.timestamps[at] not in (SERVER_TIME, LATEST)
+                settled = not (dated or at in doubtful) and sure and offset not in ambiguous
                 self._put(row, column, _latest(kind, batch.values[at]) if settled else READ)
 
     def _put(self, row: bytes, column: bytes, latest: Latest) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.client import read_rows
 from headgate.engine import OnUndecodable
-from headgate.events import Cut, updates_topic
+from headgate.events import NOTHING_DATED, Cut, DatedState, updates_topic
 from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
 from headgate.spark.containers import StepContainers
 from headgate.spark.kafka.updates import UpdateReader, is_broken, ranges_between
@@ -44,6 +44,7 @@ class ChangesReader:
         since: which updates the action's last committed run had consumed.
         cut: which updates this run consumes.
         undecoded: takes note of values that the driver read and that their codec could not.
+        dated: what was dated ahead by the cut, by table.
 
     Attributes:
         rows_read: cells that the driver handed to the step.
@@ -58,6 +59,7 @@ class ChangesReader:
         since: Cut,
         cut: Cut,
         undecoded: UndecodedValues,
+        dated: Mapping[str, DatedState],
     ) -> None:
         self.rows_read = 0
         self._spark = spark
@@ -67,6 +69,7 @@ class ChangesReader:
         self._since = since
         self._cut = cut
         self._undecoded = undecoded
+        self._dated = dated
 
     def frame(self, view: ContainerView, decoding: Decoding, most: int) -> DataFrame:
         """Return a container's changed cells as a frame.
@@ -186,7 +189,7 @@ class ChangesReader:
 
     def _changed(self, view: ContainerView, since: Cut | None = None) -> ChangedCells:
         """Return what was written between the two cuts, as far as records have it."""
-        changed = ChangedCells(view)
+        changed = ChangedCells(view, self._dated.get(view.table, NOTHING_DATED))
         topic = updates_topic(view.table)
         ranges = ranges_between(topic, since or self._since, self._cut)
         changed.everything = is_broken(topic, self._since, self._cut)

@@ -123,6 +123,8 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """The agent's, by which observers let a program of its own keep what its run names."""
     stage: StageRequest | None = None
     """What it has besides where the action is a stage."""
+    dated: bytes = b""
+    """What clients have dated ahead by the cut: see ``encode_dated``."""
     keys: dict[str, KeyForm] = {}
     """By container, the form of rows and qualifiers; ``TEXT`` where it is not said."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.events import Cut, key_bytes
+from headgate.events import Cut, decode_dated, key_bytes
 from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.column_names import NamedColumns
 from headgate.spark.containers import StepContainers
@@ -89,6 +89,7 @@ class Run:
             request.since,
             request.cut,
             self.undecoded,
+            decode_dated(request.dated),
         )
         self._writer = ContainerWriter(self._containers, request.origin)
         self._driver_rows = int(spark.conf.get(DRIVER_ROWS_KEY, str(DRIVER_ROWS)) or DRIVER_ROWS)

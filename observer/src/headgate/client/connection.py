@@ -57,6 +57,9 @@ _BATCH: Final = 1_000
 _BEHIND: Final = 2
 """Rows to ask for to see the last of a range: a backward scan begins with the border itself."""
 
+_RAW: Final = {b"_raw_": b"\xff"}
+"""HBase's own attribute of a scan that returns delete markers, and what they hide."""
+
 
 class Thrift2Connection:
     """Reads and writes HBase tables through one Thrift2 server (buffered, binary).
@@ -142,7 +145,7 @@ class Thrift2Connection:
 
         Yields:
             Lists of results; a result has ``row`` and ``columnValues``, whose items have
-            ``family``, ``qualifier``, ``value`` and ``timestamp``.
+            ``family``, ``qualifier``, ``value``, ``timestamp`` and ``type``, HBase's code.
         """
         name = table.encode()
         start = extent.start
@@ -154,6 +157,7 @@ class Thrift2Connection:
             maxVersions=extent.versions,
             timeRange=time_range_struct(extent.since, extent.until),
             filterString=None if extent.filter is None else extent.filter.encode(),
+            attributes=_RAW if extent.raw else None,
         )
         while extent.stop is None or start < extent.stop:
             request.startRow = start

@@ -8,7 +8,8 @@ struct TColumnValue {
   1: required binary family,
   2: required binary qualifier,
   3: required binary value,
-  4: optional i64 timestamp
+  4: optional i64 timestamp,
+  6: optional byte type
 }
 
 struct TColumnIncrement { 1: required binary family, 2: required binary qualifier, 3: optional i64 amount }
@@ -59,6 +60,7 @@ struct TScan {
   5: optional i32 maxVersions,
   6: optional TTimeRange timeRange,
   7: optional binary filterString,
+  9: optional map<binary, binary> attributes,
   11: optional bool reversed,
   15: optional i32 limit
 }

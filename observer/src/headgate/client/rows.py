@@ -35,6 +35,9 @@ class ScanRange(Struct, frozen=True):
     versions: int = 1
     filter: str | None = None
     """A filter in the language of HBase's ``ParseFilter``."""
+    raw: bool = False
+    """Whether delete markers are returned too, and the versions that they hide. HBase then takes
+    families only, no columns."""
 
 
 class Region(Struct, frozen=True):

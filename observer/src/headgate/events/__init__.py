@@ -23,6 +23,16 @@ from headgate.events.control import (
     control_key,
 )
 from headgate.events.cuts import GONE, Cut, known_from, lost_after
+from headgate.events.dated import (
+    CLOCKS_APART,
+    LATEST,
+    NOTHING_DATED,
+    SERVER_TIME,
+    Dated,
+    DatedState,
+    decode_dated,
+    encode_dated,
+)
 from headgate.events.keys import (
     REST_OF_ROW,
     KeyForm,
@@ -80,18 +90,22 @@ from headgate.events.updates import (
 )
 
 __all__ = [
+    "CLOCKS_APART",
     "CONTROL_TOPIC",
     "DECISIONS_TOPIC",
     "DEFAULT_NAMESPACE",
     "FLOWS_TOPIC",
     "GONE",
+    "LATEST",
     "MACHINES_TOPIC",
     "MORE_PARTITIONS",
+    "NOTHING_DATED",
     "NOTIFY_ALL",
     "NOTIFY_FAMILY",
     "NO_TTL",
     "ORIGIN_ATTRIBUTE",
     "REST_OF_ROW",
+    "SERVER_TIME",
     "VERSION",
     "BarrierMark",
     "BarrierRequest",
@@ -99,6 +113,8 @@ __all__ = [
     "ContainerId",
     "ControlMessage",
     "Cut",
+    "Dated",
+    "DatedState",
     "Fence",
     "Gap",
     "Gate",
@@ -124,11 +140,13 @@ __all__ = [
     "canonical_table",
     "control_key",
     "decode_control",
+    "decode_dated",
     "decode_machine",
     "decode_notify",
     "decode_origin",
     "decode_update",
     "encode_control",
+    "encode_dated",
     "encode_machine",
     "encode_notify",
     "encode_origin",

@@ -11,13 +11,15 @@ from msgspec.structs import replace
 
 from headgate.agent.ports import ScannedCells
 from headgate.client import RequestRefused, ScanRange, Thrift2Connection
-from headgate.events import NOTIFY_FAMILY, Item, Notify
+from headgate.events import NOTIFY_FAMILY, Dated, DatedState, Item, Notify
 
 _NOTIFY = NOTIFY_FAMILY + b":"  # what observers write there is nobody's data
 _NO_FAMILY = "NoSuchColumnFamilyException"
 _FIRST_PAGE = 50  # rows: how wide they are is not known yet
 _PAGE = 2000  # rows of a request at most
 _GROWTH = 8  # of the next page over this one: the rows of one say little about many
+_PUT = 4  # HBase's code of a cell that is no delete marker
+_VERSIONS = 16  # of a cell that are looked at; below the newest none matters
 _CELL = 100  # bytes that a cell takes beside its row, column and value
 
 
@@ -128,11 +130,12 @@ class ContainerRows:
         self._limit = limit
 
     def read(
-        self, start: bytes, *, values: bool, mark: Notify | None, recent: int | None
+        self, start: bytes, *, values: bool, mark: Notify | None, recent: int | None, passed: int
     ) -> ScannedCells:
         """Return the present cells of rows from ``start`` on; see ``Scanner``.
 
-        A table or a family that is not there has none.
+        A table or a family that is not there has none. What is dated ahead of ``passed``, in Unix
+        milliseconds, is looked for too.
 
         Raises:
             ClientError: the server is away, or refuses.
@@ -147,9 +150,41 @@ class ContainerRows:
         if mark is not None:
             rows = set(found.rows)
             marked = frozenset(row for row in self._marks(mark, start, following) if row in rows)
+        dated = self._dated(start, following, passed)
         return ScannedCells(
-            found.rows, found.columns, found.values, marked, found.recent, following
+            found.rows,
+            found.columns,
+            found.values,
+            marked,
+            found.recent,
+            following,
+            dated=dated,
         )
+
+    def _dated(self, start: bytes, stop: bytes | None, passed: int) -> DatedState:
+        """Return what is dated ahead in rows, hidden or not.
+
+        HBase looks into no file whose cells are all older, so that it costs little where little is.
+        """
+        dated = Dated()
+        for stretch in stretches(self._items, start):
+            last = _earlier(stretch.stop, stop)
+            families = tuple(dict.fromkeys(c.partition(b":")[0] for c in stretch.columns))
+            extent = ScanRange(
+                stretch.start, last, families, since=passed, versions=_VERSIONS, raw=True
+            )
+            while last is None or extent.start < last:
+                results = self._page(extent, _PAGE)
+                for result in results:
+                    for cell in result.columnValues:
+                        column = b""
+                        if cell.type == _PUT:
+                            column = cell.family + b":" + cell.qualifier
+                        dated.note(result.row, column, cell.timestamp)
+                if len(results) < _PAGE:
+                    break
+                extent = replace(extent, start=results[-1].row + b"\0")
+        return dated.state()
 
     def _fill(self, found: _Found, stretch: Stretch, only: str | None) -> bytes | None:
         """Read rows of a stretch; return where to go on, None after the last of them."""

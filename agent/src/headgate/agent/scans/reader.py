@@ -19,13 +19,14 @@ from headgate.agent.scans.container_rows import ContainerRows, RowsLimit
 from headgate.agent.scans.table_scan import Chunk
 from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
-from headgate.client import RequestRefused, Thrift2Connection, read_rows
-from headgate.events import Container, Notify
+from headgate.client import RequestRefused, ScanRange, Thrift2Connection, sparse_rows
+from headgate.events import CLOCKS_APART, Container, Notify
 
 log = structlog.get_logger("headgate.agent.scans")
 
 _PATIENCE = 5.0  # seconds one attempt may hold its thread, so that others are not kept waiting
 _AGAIN = 1.0  # seconds until the next attempt; a table that is disabled stays so for a while
+_MILLISECONDS = 1000
 _NO_FAMILY = "NoSuchColumnFamilyException"
 
 
@@ -98,7 +99,8 @@ class TableScanner:
 
         def read(connection: Thrift2Connection) -> ScannedCells:
             rows = ContainerRows(connection, items, self._limit)
-            return rows.read(start, values=values, mark=mark, recent=recent)
+            passed = int(time.time() * _MILLISECONDS) - CLOCKS_APART
+            return rows.read(start, values=values, mark=mark, recent=recent, passed=passed)
 
         self._submit(_Task(table, read, done))
 
@@ -192,18 +194,32 @@ def _read(
             raise
         else:
             found = {}
+    cells = [found.get(row, {}).get(column) for row, column in zip(rows, columns, strict=True)]
     return ScannedCells(
         rows,
         columns,
-        [found.get(row, {}).get(column) for row, column in zip(rows, columns, strict=True)],
+        [None if cell is None else cell.value for cell in cells],
+        timestamps=[0 if cell is None else cell.timestamp for cell in cells],
     )
 
 
 def _rows(
     connection: Thrift2Connection, table: str, wanted: dict[bytes, list[bytes]]
-) -> dict[bytes, dict[bytes, bytes]]:
+) -> dict[bytes, dict[bytes, Any]]:
     columns = tuple(dict.fromkeys(column for names in wanted.values() for column in names))
-    return read_rows(connection, table, sorted(wanted), columns)
+
+    def page(start: bytes, stop: bytes, most: int) -> list[tuple[bytes, dict[bytes, Any]]]:
+        extent = ScanRange(start, stop, columns)
+        results = next(connection.pages(table, extent, most), [])
+        return [
+            (
+                result.row,
+                {cell.family + b":" + cell.qualifier: cell for cell in result.columnValues},
+            )
+            for result in results
+        ]
+
+    return dict(sparse_rows(sorted(wanted), page))
 
 
 def _in_families(

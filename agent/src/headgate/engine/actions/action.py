@@ -352,5 +352,5 @@ def _moved(time: float | None, by: float) -> float | None:
 
 
 def needs_reading(cells: ContainerCells, pending: Pending) -> bool:
-    """Return whether cells of the part must be read before a value bound decides."""
-    return pending.keeps_values and bool(cells.reads.unsettled)
+    """Return whether cells of the part must be read before a bound on what is there decides."""
+    return pending.keeps_cells and bool(cells.reads.unsettled)

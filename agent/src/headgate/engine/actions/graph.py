@@ -41,8 +41,8 @@ class Graph:
         """What is watched in each table."""
         for cells in self.cells.values():
             self.tables.setdefault(cells.table, []).append(cells)
-        self.valued = frozenset(c.table for c in self.cells.values() if c.detail is Detail.VALUES)
-        """Tables of which values decide."""
+        self.kept = frozenset(c.table for c in self.cells.values() if c.detail is not Detail.COUNTS)
+        """Tables of which cells are kept."""
         self.routers = {table: Router(watched) for table, watched in self.tables.items()}
         self.successors: dict[str, list[Action]] = {name: [] for name in self.actions}
         self.feeders: dict[ContainerId, list[Action]] = {}
@@ -104,6 +104,7 @@ class Graph:
                 own=action.spec.own,
                 writer=action.name,
             )
+            pending.keeps_cells = watch.detail is not Detail.COUNTS
             yield cells, pending
 
     def _probed(self, probe: Probe) -> Iterator[Part]:

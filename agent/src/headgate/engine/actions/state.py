@@ -29,7 +29,7 @@ from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
 from headgate.engine.triggers.runnables.runnable import listed
 from headgate.engine.tuning.resources import Machines
-from headgate.events import GONE, Cut
+from headgate.events import GONE, Cut, Dated
 
 READING = "its cells are being read again"
 ASKING = "its trigger waits for an answer"
@@ -59,6 +59,8 @@ class EngineState:
         """When the state was saved from which this one was restored."""
         self.deliveries = Deliveries()
         self.rivals: dict[str, Rivals] = {}
+        """By table."""
+        self.dated: dict[str, Dated] = {}
         """By table."""
         self.retired: dict[str, int] = {}
         """Runs of actions that the specification had before, by name: ids of runs never repeat."""
@@ -99,6 +101,13 @@ class EngineState:
         if rivals is None:
             rivals = self.rivals[table] = Rivals()
         return rivals
+
+    def dated_of(self, table: str) -> Dated:
+        """Return what is dated ahead in a table."""
+        dated = self.dated.get(table)
+        if dated is None:
+            dated = self.dated[table] = Dated()
+        return dated
 
     def obstacle(self, action: Action) -> str | None:
         """Return what keeps an action from being evaluated now; None where nothing does."""

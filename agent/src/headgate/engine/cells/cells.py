@@ -11,14 +11,14 @@ from headgate.engine.cells.arrivals import SERVER_TIME, Arrivals
 from headgate.engine.cells.columns import CellColumns, Detail, Matcher
 from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.kinds import DELETES, DELETES_ONE_VERSION, WIDE, family_deleted
-from headgate.engine.cells.pending import Change
+from headgate.engine.cells.pending import Change, Value
 from headgate.engine.cells.reads import CellReads
 from headgate.engine.cells.scans import ContainerScans
 from headgate.engine.cells.storage import Array, Storage
 from headgate.engine.cells.strangers import Strangers, in_part
 from headgate.engine.cells.watchers import Watchers
 from headgate.engine.spec.dataflow import Count, WatchedContainer
-from headgate.events import UpdateKind
+from headgate.events import CLOCKS_APART, UpdateKind
 
 _FEW = 6
 """Cells up to which one by one is faster than in columns."""
@@ -37,8 +37,8 @@ class ContainerCells:
 
     __slots__ = (
         "columns",
-        "deletes",
         "detail",
+        "hidden_until",
         "reads",
         "scans",
         "strangers",
@@ -58,8 +58,9 @@ class ContainerCells:
         self.reads = CellReads(self.columns, self.watchers)
         self.scans = ContainerScans(self.columns, self.watchers, self.reads)
         self.strangers = Strangers(self.columns, self.scans)
-        self.deletes = False
-        """Whether there were deletes, whose marks may hide later puts with older timestamps."""
+        self.hidden_until = 0
+        """Unix milliseconds up to which a delete marker may hide what is put with an explicit
+        timestamp, where nothing is known of the cell."""
 
     @property
     def elements(self) -> int:
@@ -241,6 +242,7 @@ class ContainerCells:
             keys = [(row, column)]
             if kind in WIDE:
                 keys = self._covered(row, family_deleted(kind, column), columns_in[row])
+                self._note_delete(arrivals, i)
                 self._scanned_over(arrivals, i)
             elif row in columns_in:
                 columns_in[row][column] = None
@@ -268,8 +270,6 @@ class ContainerCells:
         certain = kind not in DELETES_ONE_VERSION and position not in arrivals.uncertain
         if not certain or arrivals.timestamp(position) != SERVER_TIME:
             self.scans.current.doubtful[row, family] = None
-            # Whether they are there no read of single cells shows, where values do not count.
-            self.scans.current.again |= self.detail is Detail.KEYS
         elif family:
             self.scans.current.deleted_families[row, family] = None
         else:
@@ -277,64 +277,102 @@ class ContainerCells:
 
     def _take_one(self, arrivals: Arrivals, position: int, key: Key, changes: list[Change]) -> None:
         known = self.columns
-        kind = arrivals.kinds[position]
-        timestamp = arrivals.timestamp(position)
-        received = arrivals.received(position)
-        uncertain = position in arrivals.uncertain
         slot = known.slot(key)
         old = known.value_at(slot)
-        if kind in DELETES:
-            self.deletes = True
-            if kind in DELETES_ONE_VERSION and self.detail is Detail.VALUES:
-                uncertain = True  # an older version may show now
-            elif self._hidden(slot, timestamp, received):
-                known.remove(key)
-                if old is not None or self.watchers.follows(arrivals.writer):
-                    changes.append((slot, old, None))
-            elif timestamp != SERVER_TIME and known.stamp_at(slot) is None and old is not None:
-                uncertain = True
+        if arrivals.kinds[position] in DELETES:
+            uncertain = self._delete(arrivals, position, key, slot, old, changes)
         else:
-            newest = self._newest(slot, timestamp, received, exists=old is not None)
-            uncertain |= newest is None
-            if newest is not False:
-                new = known.decoded(kind, arrivals.values[position])
-                uncertain |= new is None
-                moved = old != new or self.watchers.follows(arrivals.writer)
-                if new is not None and moved:
-                    known.put(slot, new)
-                    changes.append((slot, old, new))
-                elif old is None:
-                    # The cell exists and its value is not known yet.
-                    placeholder = 0.0 if known.numeric else b""
-                    known.put(slot, placeholder)
-                    changes.append((slot, None, placeholder))
-                if newest or timestamp != SERVER_TIME:
-                    self._stamp(slot, timestamp)
-        if uncertain and self.detail is Detail.VALUES:
+            uncertain = self._put(arrivals, position, key, slot, old, changes)
+        if uncertain:
             self.reads.unsettled.add(key)
 
-    def _hidden(self, slot: int, timestamp: int, received: float) -> bool:
-        """Return whether a delete up to the timestamp certainly hides the cell."""
+    def _delete(
+        self,
+        arrivals: Arrivals,
+        position: int,
+        key: Key,
+        slot: int,
+        old: Value | None,
+        changes: list[Change],
+    ) -> bool:
+        """Take a delete of a cell; return whether a read must show what is left of it."""
+        timestamp = arrivals.timestamp(position)
+        server = timestamp == SERVER_TIME
+        self._note_delete(arrivals, position)
+        if old is None:
+            # No delete shows what was hidden; x′ may follow the writer nevertheless.
+            if self.watchers.follows(arrivals.writer):
+                changes.append((slot, None, None))
+            return False
+        if arrivals.kinds[position] in DELETES_ONE_VERSION:
+            return True  # an older version may show now
         stamped = self.columns.stamp_at(slot)
-        if timestamp == SERVER_TIME:
-            return stamped is None or stamped <= received
-        return stamped is not None and stamped <= timestamp
+        if not server and stamped is None:
+            return True
+        if server or (stamped is not None and stamped <= timestamp):
+            self.columns.remove(key)
+            changes.append((slot, old, None))
+        return position in arrivals.uncertain
 
-    def _newest(self, slot: int, timestamp: int, received: float, *, exists: bool) -> bool | None:
-        """Return whether a put is the newest version of its cell; None where a read alone says."""
-        stamped = self.columns.stamp_at(slot)
-        if timestamp == SERVER_TIME:
-            return True if stamped is None or stamped < received else None
-        if stamped is not None:
-            return timestamp >= stamped
-        return None if exists or self.deletes else True
+    def note_marker(self, timestamp: int) -> None:
+        """Note that there may be delete markers up to a time in Unix milliseconds."""
+        self.hidden_until = max(self.hidden_until, timestamp)
 
-    def _stamp(self, slot: int, timestamp: int) -> None:
+    def _note_delete(self, arrivals: Arrivals, position: int) -> None:
+        timestamp = arrivals.timestamp(position)
+        if timestamp == SERVER_TIME:
+            timestamp = int(arrivals.received(position)) + CLOCKS_APART
+        self.note_marker(timestamp)
+
+    def _put(
+        self,
+        arrivals: Arrivals,
+        position: int,
+        key: Key,
+        slot: int,
+        old: Value | None,
+        changes: list[Change],
+    ) -> bool:
+        """Take what was written to a cell; return whether a read must show what it holds."""
         known = self.columns
-        if timestamp != SERVER_TIME:
+        timestamp = arrivals.timestamp(position)
+        newest = self._newest(key, slot, timestamp, exists=old is not None)
+        if newest is False:
+            return self.detail is Detail.VALUES and position in arrivals.uncertain
+        uncertain = newest is None or position in arrivals.uncertain
+        new = known.decoded(arrivals.kinds[position], arrivals.values[position])
+        if self.detail is Detail.KEYS:
+            uncertain &= old is None  # what is there stays there, whatever is put
+        else:
+            uncertain |= new is None
+        if new is not None and (old != new or self.watchers.follows(arrivals.writer)):
+            known.put(slot, new)
+            changes.append((slot, old, new))
+        elif old is None:
+            # The cell exists and its value is not known yet.
+            placeholder = 0.0 if known.numeric else b""
+            known.put(slot, placeholder)
+            changes.append((slot, None, placeholder))
+        exactly = timestamp != SERVER_TIME and newest and position not in arrivals.uncertain
+        if exactly:
             known.stamp(np.array([slot]), np.array([timestamp]))
         elif known.stamps is not None:
             known.stamp(np.array([slot]), None)
+        return uncertain
+
+    def _newest(self, key: Key, slot: int, timestamp: int, *, exists: bool) -> bool | None:
+        """Return whether a put is the newest version of its cell; None where a read alone says.
+
+        What is dated ahead is not looked at here: a put that it may hide is uncertain anyway.
+        """
+        if timestamp == SERVER_TIME:
+            return True
+        stamped = self.columns.stamp_at(slot)
+        if stamped is not None:
+            return timestamp >= stamped
+        # There may be a newer version; or a delete marker, of which nobody has heard maybe.
+        unheard = self.scans.current is not None or timestamp <= self.hidden_until
+        return None if exists or unheard or key in self.reads.unsettled else True
 
     def change_table(self, family: bytes, partition: int, partitions: int) -> int:
         """Remove the cells of a partition that the table lost; return how many elements they were.

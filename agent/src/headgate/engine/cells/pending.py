@@ -161,6 +161,7 @@ class Pending:
         "difference",
         "distinct",
         "fresh",
+        "keeps_cells",
         "keeps_distinct",
         "keeps_values",
         "magnitude",
@@ -185,6 +186,8 @@ class Pending:
         self.action = action
         self.writer = action if writer is None else writer
         self.keeps_values = values is not None
+        self.keeps_cells = self.keeps_values
+        """Whether it matters which cells are there."""
         self.keeps_distinct = distinct
         self.own = own
         self._grid = grid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -11,8 +12,6 @@ from headgate.engine.cells.elements import Key
 from headgate.engine.cells.pending import Change, Value
 from headgate.engine.cells.watchers import Watchers
 from headgate.events import UpdateKind
-
-_MILLISECONDS = 1000
 
 
 class CellReads:
@@ -51,22 +50,23 @@ class CellReads:
         rows: Sequence[bytes],
         columns: Sequence[bytes],
         values: Sequence[bytes | None],
-        now: float,
+        timestamps: Sequence[int] = (),
     ) -> None:
         """Take the values of cells that were read; what was written meanwhile stays unsettled.
 
-        A version that is dated after ``now`` (Unix seconds) stays the newest whatever is put.
+        ``timestamps`` are those of the versions, where they are known.
         """
         known = self._columns
+        keys = zip(rows, columns, strict=True)
         settled = [
-            (key, value)
-            for key, value in zip(zip(rows, columns, strict=True), values, strict=True)
+            (key, value, timestamp)
+            for key, value, timestamp in zip(keys, values, timestamps or repeat(None), strict=False)
             if key in self.reading
         ]
-        for key, _ in settled:
+        for key, _, _ in settled:
             known.slot(key)  # no slot moves from here on
         changes: list[Change] = []
-        for key, value in settled:
+        for key, value, timestamp in settled:
             self.unsettled.discard(key)
             slot = known.slot(key)
             old = known.value_at(slot)
@@ -75,8 +75,8 @@ class CellReads:
                     changes.append((slot, old, None))
                 continue
             new = known.decoded(UpdateKind.PUT, value)
-            if (known.stamp_at(slot) or 0) <= now * _MILLISECONDS:
-                known.stamp(np.array([slot]), None)
+            # Another version than the last that was written may be the one that was read.
+            known.stamp(np.array([slot]), None if timestamp is None else np.array([timestamp]))
             if new is None or _same(old, new):
                 continue
             known.put(slot, new)

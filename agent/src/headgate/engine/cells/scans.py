@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -144,6 +145,7 @@ class ContainerScans:
         recent: Iterable[int] = (),
         *,
         stop: bytes | None = None,
+        dated: Container[bytes] = (),
     ) -> int:
         """Take all present cells of the rows before ``stop`` that have not come yet.
 
@@ -164,8 +166,13 @@ class ContainerScans:
                 i
                 for i, (row, column) in enumerate(zip(rows, columns, strict=True))
                 if (row, column) not in scan.written
-                and row not in scan.deleted_rows
-                and (row, family_of(column)) not in scan.deleted_families
+                and (
+                    row in dated
+                    or (
+                        row not in scan.deleted_rows
+                        and (row, family_of(column)) not in scan.deleted_families
+                    )
+                )
             ]
             rows = [rows[i] for i in trusted]
             columns = [columns[i] for i in trusted]
@@ -181,12 +188,15 @@ class ContainerScans:
             scan.unseen.data[found] = False
         moved, old, new = self._compared(found, read)
         self._settle(scan, stop)
-        if scan.doubtful and self._columns.detail is Detail.VALUES:
+        if scan.doubtful:
             self._reads.unsettled.update(
                 (row, column)
                 for row, column in zip(rows, columns, strict=True)
                 if (row, b"") in scan.doubtful or (row, family_of(column)) in scan.doubtful
             )
+        if dated:
+            both = chain(scan.written, zip(rows, columns, strict=True))
+            self._reads.unsettled.update(key for key in both if key[0] in dated)
         self._watchers.moved_by_scan(found[moved], old, new, first=first)
         if not first and len(moved):
             scan.found += self.count_found((rows[i], columns[i]) for i in moved.tolist())

@@ -106,7 +106,7 @@ def _mark_of_cells(log: Changelog | None, cells: ContainerCells) -> Mark | None:
         log is None,
         cells.watched,
         cells.detail,
-        cells.deletes,
+        cells.hidden_until,
         reads.awaited,
         scans.complete,
         columns.dead_letters,

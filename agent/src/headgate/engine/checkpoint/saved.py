@@ -18,7 +18,7 @@ from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer
 from headgate.engine.spec.reading import Reading
 from headgate.engine.tuning.adjustment import AdjusterState
-from headgate.events import Cut
+from headgate.events import Cut, DatedState
 
 SNAPSHOT_VERSION = 3
 """Version of the checkpoints that this code writes. Those of 2 had no counts in columns, those of 1
@@ -135,6 +135,7 @@ class CellsState(Struct, frozen=True):
     stamped: KeyColumns
     timestamps: tuple[int, ...]
     deletes: bool
+    """Whether there were any: states of before have only this, and no ``hidden_until``."""
     unsettled: KeyColumns
     reading: KeyColumns
     read_awaited: bool
@@ -147,6 +148,7 @@ class CellsState(Struct, frozen=True):
     strangers: KeyColumns = NO_KEYS
     versions: tuple[Version, ...] = ()
     """What strangers wrote into these cells."""
+    hidden_until: int = 0
 
 
 class PolicyState(Struct, frozen=True, array_like=True):
@@ -251,6 +253,8 @@ class EngineSnapshot(Struct, frozen=True):
     """Unix time in seconds."""
     rivals: tuple[tuple[str, str, float], ...] = ()
     """By table and observer, when it received the newest request that it published."""
+    dated: dict[str, DatedState] = {}
+    """By table, what is dated ahead there."""
     counts: Counts | None = None
     """They hold, whatever ``cells`` say of them; None where ``cells`` say it."""
     read: Reading = Reading()

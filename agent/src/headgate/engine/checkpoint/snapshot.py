@@ -61,7 +61,7 @@ from headgate.engine.checkpoint.saved import (
 from headgate.engine.intake.rivals import Rivals
 from headgate.engine.spec.reading import reading_of
 from headgate.engine.triggers.policy import TriggerPolicy
-from headgate.events import Cut
+from headgate.events import CLOCKS_APART, Cut, Dated
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(EngineSnapshot)
@@ -102,6 +102,7 @@ def frame_of(state: EngineState, log: Changelog | None = None) -> EngineSnapshot
             for table, rivals in state.rivals.items()
             for observer, newest in rivals.newest.items()
         ),
+        dated={table: dated.state() for table, dated in state.dated.items() if dated},
     )
 
 
@@ -174,6 +175,7 @@ def restore(
     rivals = snapshot.rivals
     for table in dict.fromkeys(table for table, _, _ in rivals):
         state.rivals[table] = Rivals((who, when) for of, who, when in rivals if of == table)
+    state.dated = {table: Dated(dated) for table, dated in snapshot.dated.items()}
     state.machines.take(snapshot.samples)
     common = [
         (cells, stored)
@@ -187,6 +189,8 @@ def restore(
     reader.read(segments)
     for cells, stored in common:
         _restore_cells(cells, stored, reader)
+        if not cells.hidden_until and cells.detail is not Detail.COUNTS:  # in states of before
+            cells.note_marker(int(snapshot.saved * 1000) + CLOCKS_APART)
         if log is not None and stored.logged is not None and cells.detail == stored.detail:
             log.adopt(cells, listed(stored.logged.keys), listed(stored.logged.names))
     for saved in snapshot.actions:
@@ -271,7 +275,7 @@ def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsSta
         else _values_at(cells.columns.values, cells.columns.slots),
         stamped=NO_KEYS if known else _keys_at(cells, stamped),
         timestamps=() if known or not len(stamped) else _timestamps_at(cells, stamped),
-        deletes=cells.deletes,
+        deletes=cells.hidden_until > 0,
         unsettled=key_columns(sorted(cells.reads.unsettled)),
         reading=key_columns(sorted(cells.reads.reading)),
         read_awaited=cells.reads.awaited,
@@ -282,6 +286,7 @@ def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsSta
         logged=known,
         strangers=key_columns(written),
         versions=versions,
+        hidden_until=cells.hidden_until,
     )
 
 
@@ -371,7 +376,7 @@ def _restore_cells(cells: ContainerCells, state: CellsState, reader: LogReader) 
             slots = cells.columns.grid.slots(*state.stamped.apart())
             there = cells.columns.grid.present.data[slots]
             cells.columns.stamp(slots[there], np.array(state.timestamps)[there])
-        cells.deletes = state.deletes
+        cells.hidden_until = state.hidden_until
         cells.reads.unsettled = set(state.unsettled.keys())
         cells.reads.reading = set(state.reading.keys())
         cells.reads.awaited = state.read_awaited

@@ -67,7 +67,11 @@ from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.reading import Reading
 from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory
-from headgate.events import Cut
+from headgate.events import Cut, DatedState
+
+_NAMED = 500
+"""Rows that a run hears of by name: 20 kB of what an attempt is given. The others count for their
+whole table."""
 
 
 class Engine:
@@ -300,6 +304,10 @@ class Engine:
     def begun(self) -> frozenset[str]:
         """The actions that have run, or are running, since they are in the dataflow."""
         return self.state.begun
+
+    def dated(self) -> dict[str, DatedState]:
+        """Return by table what clients have dated ahead, where something is; not many rows."""
+        return {table: dated.state(_NAMED) for table, dated in self.state.dated.items() if dated}
 
     def rebuilt_together(self, action: str, *, with_sources: bool) -> tuple[str, ...]:
         """Return the stages that are rebuilt where one is asked to be, makers first.

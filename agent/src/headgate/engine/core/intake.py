@@ -118,13 +118,18 @@ class Intake:
         self._evaluator.written(touched)
 
     def doubtful(self, batch: UpdateBatch) -> list[int]:
-        """Return the positions of cells of which it is not known whether they were written last."""
+        """Return the positions of cells of which a read alone shows what they hold.
+
+        It is not known whether they were written last, or something dated ahead may hide that.
+        """
+        hidden = self._state.dated_of(batch.table).doubtful(batch)
         graph = self._state.graph
         if batch.table not in graph.routers:
             return []
         rivals = self._state.rivals_of(batch.table)
-        if batch.table in graph.valued:
-            return rivals.doubtful(batch)
+        if batch.table in graph.kept:
+            disordered = rivals.doubtful(batch)
+            return sorted({*hidden, *disordered}) if hidden else disordered
         rivals.note(batch)
         return []
 
@@ -134,7 +139,7 @@ class Intake:
         counted = counted_part(doubted(batch, positions), spec)
         for arrivals in () if counted is None else arrivals_of(counted, spec.name):
             for cells, places in self._state.graph.routers[batch.table].route(arrivals):
-                if cells.detail is Detail.VALUES:
+                if cells.detail is not Detail.COUNTS:
                     keys = zip(*arrivals.cells_at(places), strict=True)
                     ambiguous = (place in arrivals.uncertain for place in places)
                     cells.reads.unsettled.update(compress(keys, ambiguous))

@@ -12,7 +12,7 @@ from headgate.engine.protocol.stimuli import (
     ReconciliationDue,
     ScanBegun,
 )
-from headgate.events import updates_topic
+from headgate.events import CLOCKS_APART, updates_topic
 
 
 class TableAnswers:
@@ -52,12 +52,16 @@ class TableAnswers:
                 stimulus = still_there(stimulus, cells)
             else:
                 stimulus = own_cells(stimulus, cells)
+        self._state.dated_of(cells.table).add(stimulus.dated)
         first = not cells.scans.complete
         rows = (stimulus.rows, stimulus.columns, stimulus.values)
-        found = cells.scans.take(*rows, stimulus.recent, stop=stimulus.stop)
+        dated = stimulus.dated.rows
+        found = cells.scans.take(*rows, stimulus.recent, stop=stimulus.stop, dated=dated)
         if cells.scans.current is not None:
             self._reads.scan_on(cells)
             return
+        # Deletes of before were not heard of, or may have been lost.
+        cells.note_marker(int(stimulus.now * 1000) + CLOCKS_APART)
         if found:
             if not first:
                 self._state.lose_updates(updates_topic(cells.table))
@@ -74,7 +78,7 @@ class TableAnswers:
         if cells is None or not cells.reads.awaited:
             return
         before = cells.elements
-        cells.reads.settle(stimulus.rows, stimulus.columns, stimulus.values, stimulus.now)
+        cells.reads.settle(stimulus.rows, stimulus.columns, stimulus.values, stimulus.timestamps)
         for action in self._state.graph.watching(cells):
             if action.reading and not any(c.reads.awaited for c, _ in action.all_parts()):
                 action.reading = False

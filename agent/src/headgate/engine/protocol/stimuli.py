@@ -12,7 +12,7 @@ from msgspec import Struct
 from headgate.engine.protocol.increments import Produced
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.references import Resource
-from headgate.events import ContainerId, Cut, UpdateMessage
+from headgate.events import NOTHING_DATED, ContainerId, Cut, DatedState, UpdateMessage
 
 
 class ResourceSample(Struct, frozen=True):
@@ -154,6 +154,8 @@ class ContainerScanned(Struct, frozen=True):
     """Cells (by their place) so new that updates of them are still to come, in observer mode."""
     start: bytes = b""
     stop: bytes | None = None
+    dated: DatedState = NOTHING_DATED
+    """Versions and delete markers of these rows that are dated ahead, shown or not."""
 
 
 class CellsRead(Struct, frozen=True):
@@ -165,6 +167,8 @@ class CellsRead(Struct, frozen=True):
     rows: Sequence[bytes]
     columns: Sequence[bytes]
     values: Sequence[bytes | None]
+    timestamps: Sequence[int] = ()
+    """Of the versions read, in Unix milliseconds; empty where these are not known."""
 
 
 class SpecificationChanged(Struct, frozen=True):

@@ -30,7 +30,7 @@ from headgate.engine import (
     RunRehearsed,
     RunStarted,
 )
-from headgate.events import VERSION, Fence
+from headgate.events import VERSION, Fence, encode_dated
 from headgate.flows import JobLauncher, SessionLauncher, StepLauncher
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
@@ -303,6 +303,7 @@ class Attempts:
                 state.engine.needed_increments(launch.action),
                 self._context.stages,
             ),
+            dated=encode_dated(state.engine.dated()),
         )
         self._context.launcher.start(request, by, state.definition.directory)
 

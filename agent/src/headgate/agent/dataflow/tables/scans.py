@@ -50,9 +50,8 @@ class EngineScans:
             self._context.post(lambda now: answered(cells, now))
 
         def answered(cells: ScannedCells, now: float) -> None:
-            values = cells.values
-            place = (read.container, read.table)
-            self._port.handle(CellsRead(now, *place, read.rows, read.columns, values))
+            found = (read.rows, read.columns, cells.values, cells.timestamps)
+            self._port.handle(CellsRead(now, read.container, read.table, *found))
             self._port.settle()
 
         self._context.scanner.read(read.table, read.rows, read.columns, answer)
@@ -148,6 +147,7 @@ class EngineScans:
                 end.recent,
                 scan.start,
                 cells.following,
+                cells.dated,
             )
         )
         self._edges.pop(place, None)

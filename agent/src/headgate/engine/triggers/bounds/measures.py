@@ -105,7 +105,9 @@ def is_below(
     if sequence is not None:
         limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
         known = sequence.unit is not SequenceUnit.PERCENT or _scanned(parts)
-        if not known or _uncounted(parts) or _counted(sequence, parts, increases)[2] >= limit:
+        if not known or _uncounted(parts):
+            return False
+        if _counted(sequence, parts, increases, most=True)[2] >= limit:
             return False
     if value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
@@ -122,12 +124,21 @@ def is_below(
 
 
 def _counted(
-    sequence: SequenceBound, parts: Sequence[Part], increases: PossibleIncreases = _NOTHING_COMES
+    sequence: SequenceBound,
+    parts: Sequence[Part],
+    increases: PossibleIncreases = _NOTHING_COMES,
+    *,
+    most: bool = False,
 ) -> tuple[int, int, float]:
-    """Return updates (or distinct elements), all elements, and the bound's value of them."""
+    """Return updates (or distinct elements), all elements, and the bound's value of them.
+
+    With ``most`` it is the most that the value may be: cells that only a read can show are gone.
+    """
     updates = elements = 0
     for cells, pending in parts:
         elements += cells.columns.elements
+        if most and cells.reads.unsettled:
+            elements -= min(len(cells.reads.unsettled), cells.columns.elements)
         increase = increases.get(pending, NO_INCREASE)
         if sequence.distinct:
             updates += len(pending.distinct) + increase.distinct
@@ -179,9 +190,13 @@ def _sequence(
     if percent and not _scanned(parts):
         return _unknown(Dimension.SEQUENCE, bound, limit, unit, precision)
     updates, elements, value = _counted(sequence, parts)
+    unsettled = _unsettled(parts) if percent else 0
+    may_be = value
+    if unsettled and precision is Precision.OPTIMISTIC:
+        may_be = _counted(sequence, parts, most=True)[2]
     uncounted = _uncounted(parts)
     # Twice, never not at all: of what is missing there may have been any number.
-    reached = uncounted or value >= limit
+    reached = uncounted or may_be >= limit
     verb = "reached" if reached else "is at"
     kind = "distinct elements" if sequence.distinct else "updates"
     if percent:
@@ -191,6 +206,8 @@ def _sequence(
     words = f"σ of `{bound.container}` {verb} {amount}"
     if uncounted:
         words += ", for updates are missing and nobody knows how many"
+    if unsettled:
+        words += f", with {unsettled} cells to be read again"
     missing = ""
     if not reached:
         needed = limit * elements / 100 if percent else limit
