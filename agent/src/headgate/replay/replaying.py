@@ -227,6 +227,12 @@ class _Replaying:
                 f"{self._unread + recording.gaps} gaps in the record: the agent read tables again, "
                 "and a replay cannot"
             )
+        if self._tables.guesses:
+            yield (
+                f"after {self._tables.guesses} updates no event tells what HBase shows (outcome or "
+                "order unknown, a deleted version, timestamps near each other): the agent read "
+                "those cells, and a replay takes what is likeliest"
+            )
         if recording.given_up:
             names = ", ".join(dict.fromkeys(recording.given_up))
             yield f"runs of {names} failed for good; a replay takes every run to commit"

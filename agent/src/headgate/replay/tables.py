@@ -4,8 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headgate.engine import Codec, CodecName, WatchedContainer, decode_one, decoder_of
-from headgate.events import Container, Item, TableChange, UpdateBatch, UpdateKind, partition_of
+from msgspec.structs import replace
+
+from headgate.engine import Codec, CodecName, Rivals, WatchedContainer, decode_one, decoder_of
+from headgate.events import (
+    LATEST,
+    SERVER_TIME,
+    Container,
+    Item,
+    Outcome,
+    TableChange,
+    UpdateBatch,
+    UpdateKind,
+    partition_of,
+)
+from headgate.replay.histories import (
+    Marker,
+    Moment,
+    Version,
+    relevant_markers,
+    relevant_versions,
+    shown,
+)
 from headgate.replay.recording import NotRecorded
 
 Cell = tuple[str, bytes, bytes]
@@ -22,11 +42,18 @@ Write = tuple[int, Cell, Value, Value]
 
 
 class RecordedTables:
-    """The cells of tables, kept by every update."""
+    """The cells of tables as HBase shows them, kept by every update."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[Cell, bytes]] = {}
         self._columns: dict[str, dict[bytes, None]] = {}
+        self._versions: dict[Cell, list[Version]] = {}
+        self._markers: dict[tuple[str, bytes], list[Marker]] = {}
+        """By table and row."""
+        self._rivals: dict[str, Rivals] = {}
+        self._place = 0
+        self.guesses = 0
+        """Updates after which no event tells what HBase shows: the likeliest is taken."""
 
     def value(self, cell: Cell) -> Value:
         """Return what a cell holds now."""
@@ -41,25 +68,84 @@ class RecordedTables:
 
     def apply(self, batch: UpdateBatch) -> list[Write]:
         """Take a batch; return what each of its updates did."""
-        table = self._tables.setdefault(batch.table, {})
-        columns = self._columns.setdefault(batch.table, {})
+        self._tables.setdefault(batch.table, {})
+        self._columns.setdefault(batch.table, {})
+        disordered = set(self._rivals.setdefault(batch.table, Rivals()).doubtful(batch))
         writes: list[Write] = []
         position = 0
         for number, request in enumerate(batch.requests):
+            applied = request.outcome is Outcome.APPLIED
+            ambiguous = {position + place for place in request.ambiguous} | disordered
             for i in range(position, position + request.cells):
-                kind, row, column = batch.kinds[i], batch.rows[i], batch.columns[i]
-                if kind in _VALUES:
-                    cell = (batch.table, row, column)
-                    found = batch.values[i] if kind in _KNOWN else None
-                    value = UNKNOWN if found is None else found
-                    writes.append((number, cell, table.get(cell), value))
-                    table[cell] = value
-                    columns[column] = None
-                else:
-                    gone = self._deleted(kind, batch.table, row, column)
-                    writes.extend((number, cell, table.pop(cell, None), None) for cell in gone)
+                given = batch.timestamps[i] not in (SERVER_TIME, LATEST)
+                time = batch.timestamps[i] if given else int(request.received * 1000)
+                self._place += 1
+                moment = Moment(time, given, self._place, applied and i not in ambiguous)
+                writes += self._update(batch, i, number, moment)
             position += request.cells
         return writes
+
+    def _update(self, batch: UpdateBatch, i: int, number: int, moment: Moment) -> list[Write]:
+        kind, row, column = batch.kinds[i], batch.rows[i], batch.columns[i]
+        cell = (batch.table, row, column)
+        if kind in _VALUES:
+            self._columns[batch.table][column] = None
+            found = batch.values[i] if kind in _KNOWN else None
+            version = Version(moment, UNKNOWN if found is None else found)
+            return [(number, *self._put(cell, version, climbs=kind not in _PUTS))]
+        one_version = kind in (UpdateKind.DELETE_CELL, UpdateKind.DELETE_FAMILY_VERSION)
+        if one_version and not moment.given:
+            # An older version may show now, of which nothing is known.
+            gone = self._deleted(kind, batch.table, row, column)
+            return [(number, *self._lose_version(one)) for one in gone]
+        prefix, whole = (column, True)
+        if kind in (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION):
+            prefix, whole = column.partition(b":")[0] + b":", False
+        elif kind == UpdateKind.DELETE_ROW:
+            prefix, whole = b"", False
+        marker = Marker(moment, prefix, whole, one_version)
+        place = batch.table, row
+        self._markers[place] = relevant_markers(self._markers.get(place, []), marker)
+        gone = self._deleted(kind, batch.table, row, column)
+        return [(number, *self._look(one, exact=one_version)) for one in gone]
+
+    def _put(self, cell: Cell, version: Version, *, climbs: bool) -> tuple[Cell, Value, Value]:
+        versions = self._versions.get(cell, [])
+        if climbs:
+            above = [
+                v
+                for v in versions
+                if v.moment.given and version.moment.is_above(v.moment) is not True
+            ]
+            if above:
+                time = max(one.moment.time for one in above) + 1
+                version = replace(version, moment=replace(version.moment, time=time, given=True))
+        self._versions[cell] = relevant_versions(versions, version)
+        return self._look(cell)
+
+    def _lose_version(self, cell: Cell) -> tuple[Cell, Value, Value]:
+        before = self._tables[cell[0]].pop(cell, None)
+        self._versions.pop(cell, None)
+        self.guesses += before is not None
+        return cell, before, None
+
+    def _look(self, cell: Cell, *, exact: bool = False) -> tuple[Cell, Value, Value]:
+        """Note what HBase shows of a cell now; return what it showed before, and that."""
+        table = self._tables[cell[0]]
+        before = table.get(cell)
+        versions = self._versions.get(cell, [])
+        markers = self._markers.get(cell[:2], [])
+        now = shown(cell[2], versions, markers)
+        value = None if now.version is None else now.version.value
+        older = exact and before is not None and value is None
+        self.guesses += older or not now.sure
+        if value is None:
+            table.pop(cell, None)
+            if now.sure:
+                self._versions.pop(cell, None)
+        else:
+            table[cell] = value
+        return cell, before, value
 
     def _deleted(self, kind: int, table: str, row: bytes, column: bytes) -> list[Cell]:
         if kind == UpdateKind.DELETE_ROW:
@@ -76,11 +162,17 @@ class RecordedTables:
         """Take a change of a table that destroys cells; return what became of each."""
         table = self._tables.get(change.table, {})
         family = change.family.encode() + b":" if change.family else b""
-        gone = [
-            cell
-            for cell in table
-            if cell[2].startswith(family) and partition_of(cell[1], partitions) == partition
-        ]
+
+        def lost(row: bytes) -> bool:
+            return partition_of(row, partitions) == partition
+
+        gone = [cell for cell in table if cell[2].startswith(family) and lost(cell[1])]
+        for cell in [c for c in self._versions if c[0] == change.table and c[2].startswith(family)]:
+            if lost(cell[1]):
+                del self._versions[cell]
+        for place in [p for p in self._markers if p[0] == change.table and not family]:
+            if lost(place[1]):
+                del self._markers[place]
         return [(0, cell, table.pop(cell), None) for cell in gone]
 
 
@@ -93,6 +185,7 @@ _VALUES = frozenset(
         UpdateKind.APPEND_DELTA,
     }
 )
+_PUTS = frozenset({UpdateKind.PUT})
 _KNOWN = frozenset({UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND})
 
 

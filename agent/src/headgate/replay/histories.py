@@ -1,0 +1,126 @@
+"""What HBase shows of a cell after all that events say was done to it.
+
+Versions and delete markers are ordered by timestamps. Of a write at the server's time only the
+observer's time is known; clocks may be ``CLOCKS_APART``. So the order of two is known if both are
+the server's own, if both are explicit, or if they are far enough apart. Where the order matters and
+is not known, or a request's outcome or order is not, what HBase shows is a guess.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headgate.events import CLOCKS_APART
+
+
+class Moment(Struct, frozen=True):
+    """When HBase dates something, in Unix milliseconds, and its place among all that was done."""
+
+    time: int
+    """The timestamp; when the request was received, where the server chose one."""
+    given: bool
+    """Whether the client has given it."""
+    place: int
+    sure: bool = True
+    """Whether it was done, and in this order."""
+
+    def is_above(self, other: Moment) -> bool | None:
+        """Return whether this is dated after the other; None where nobody knows."""
+        if self.given == other.given:
+            if self.given and self.time != other.time:
+                return self.time > other.time
+            return self.place > other.place
+        if abs(self.time - other.time) <= CLOCKS_APART:
+            return None
+        return self.time > other.time
+
+    def reaches(self, other: Moment) -> bool | None:
+        """Return whether a delete up to this hides the other, which may come later too."""
+        if self.given and other.given:
+            return self.time >= other.time
+        return self.is_above(other)
+
+
+class Marker(Struct, frozen=True):
+    """A delete marker of a row: of all columns that begin so."""
+
+    moment: Moment
+    prefix: bytes
+    """``family:qualifier``, ``family:``, or empty for all."""
+    whole: bool
+    """Whether the prefix is one column's name."""
+    exact: bool
+    """Whether it hides one timestamp only."""
+
+    def hides(self, column: bytes, version: Moment) -> bool | None:
+        """Return whether it hides a version of a column; None where nobody knows."""
+        matches = column == self.prefix if self.whole else column.startswith(self.prefix)
+        if not matches:
+            return False
+        if self.exact:
+            same = version.given and version.time == self.moment.time
+            near = not version.given and abs(version.time - self.moment.time) <= CLOCKS_APART
+            found: bool | None = True if same else None if near else False
+        else:
+            found = self.moment.reaches(version)
+        return None if found and not self.moment.sure else found
+
+
+class Version(Struct, frozen=True):
+    """A version of a cell, and what it holds."""
+
+    moment: Moment
+    value: bytes
+
+
+class Shown(Struct, frozen=True):
+    """What HBase shows of a cell: a version, or nothing; ``sure`` where that is known."""
+
+    version: Version | None
+    sure: bool
+
+
+def shown(column: bytes, versions: list[Version], markers: list[Marker]) -> Shown:
+    """Return what HBase shows of a column, by all of its versions and its row's markers."""
+    best: Version | None = None
+    sure = True
+    for version in versions:
+        hidden: bool | None = False
+        for marker in markers:
+            found = marker.hides(column, version.moment)
+            hidden = hidden or found if found is not True else True
+            if hidden is True:
+                break
+        if hidden is True:
+            continue
+        if hidden is None or not version.moment.sure:
+            sure = False
+        if best is not None:
+            above = version.moment.is_above(best.moment)
+            sure = sure and above is not None
+            if not (above or (above is None and version.moment.time >= best.moment.time)):
+                continue
+        # Of one that may be hidden or undone the other is shown, if it is there.
+        best = version
+    return Shown(best, sure)
+
+
+def relevant_versions(versions: list[Version], newest: Version) -> list[Version]:
+    """Return what may still be shown when one more version was put."""
+    if not newest.moment.sure:
+        return [*versions, newest]
+    left = [one for one in versions if newest.moment.is_above(one.moment) is not True]
+    return [*left, newest]
+
+
+def relevant_markers(markers: list[Marker], newest: Marker) -> list[Marker]:
+    """Return the markers that hide anything when one more was left."""
+    if newest.exact or not newest.moment.sure:
+        return [*markers, newest]
+
+    def adds(one: Marker) -> bool:
+        inside = one.prefix.startswith(newest.prefix) and not (newest.whole and not one.whole)
+        same_clock = newest.moment.given == one.moment.given
+        return not (inside and same_clock and newest.moment.is_above(one.moment))
+
+    return [*filter(adds, markers), newest]

@@ -1,0 +1,102 @@
+"""Replayed tables hold what HBase showed, or say that it is a guess."""
+
+import random
+from typing import Any
+
+import pytest
+from tests.hostile_lives import TABLE, Life
+from tests.seeds import seeds
+
+from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
+from headgate.replay.tables import UNKNOWN, RecordedTables
+
+
+@pytest.mark.parametrize("seed", seeds(150, 20_000))
+def test_a_replay_knows_what_hbase_showed_or_that_it_guesses(seed: int) -> None:
+    chance = random.Random(seed)
+    life = Life(chance)
+    tables = RecordedTables()
+    for _ in range(12):
+        batches = list(life.go_on())
+        before = tables.guesses
+        for batch in batches:
+            tables.apply(batch)
+        if tables.guesses > before:
+            return
+        shown = life.table.shown()
+        for row in life.rows:
+            for column in life.columns:
+                value = tables.value((TABLE, row, column))
+                known = value if value is not UNKNOWN else shown.get((row, column))
+                assert known == shown.get((row, column)), (row, column)
+
+
+def told(
+    place: int, kind: UpdateKind, value: bytes | None = None, *, timestamp: int = -1, **known: Any
+) -> UpdateBatch:
+    request = RequestPart(place, "m", known.pop("outcome", Outcome.APPLIED), NOW / 1000, 1, **known)
+    column = b"" if kind is UpdateKind.DELETE_ROW else b"f:a"
+    return UpdateBatch(
+        1, "o", 1, place, 0, TABLE, (request,), bytes([kind]), (b"r",), (column,), (timestamp,),
+        (value,),
+    )  # fmt: skip
+
+
+NOW = 1_800_000_000_000
+HOUR = 3_600_000
+PUT, DELETE = UpdateKind.PUT, UpdateKind.DELETE_ROW
+STORIES = {
+    "a version dated ahead stays": (
+        (told(1, PUT, b"1", timestamp=NOW + HOUR), told(2, PUT, b"2")),
+        b"1",
+    ),
+    "a delete does not reach it": (
+        (told(1, PUT, b"1", timestamp=NOW + HOUR), told(2, DELETE)),
+        b"1",
+    ),
+    "a delete hides a put of the past that comes later": (
+        (told(1, DELETE), told(2, PUT, b"1", timestamp=NOW - HOUR)),
+        None,
+    ),
+    "a delete dated ahead hides what is put": (
+        (told(1, DELETE, timestamp=NOW + HOUR), told(2, PUT, b"1")),
+        None,
+    ),
+    "a delete up to a time leaves what is newer": (
+        (told(1, PUT, b"1"), told(2, DELETE, timestamp=NOW - HOUR)),
+        b"1",
+    ),
+    "an increment climbs above a version dated ahead": (
+        (
+            told(1, PUT, b"1", timestamp=NOW + HOUR),
+            told(2, UpdateKind.INCREMENT, b"2"),
+            told(3, PUT, b"3"),
+        ),
+        b"2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("story", "shown"), STORIES.values(), ids=STORIES)
+def test_a_replay_follows_timestamps(story: tuple[UpdateBatch, ...], shown: bytes | None) -> None:
+    tables = RecordedTables()
+    for batch in story:
+        tables.apply(batch)
+    assert tables.value((TABLE, b"r", b"f:a")) == shown
+    assert tables.guesses == 0
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        told(2, PUT, b"2", outcome=Outcome.UNKNOWN),
+        told(2, DELETE, ambiguous=(0,)),
+        told(2, UpdateKind.DELETE_CELL),
+        told(2, PUT, b"2", timestamp=NOW + 5),
+    ],
+)
+def test_a_replay_counts_what_it_guesses(second: UpdateBatch) -> None:
+    tables = RecordedTables()
+    tables.apply(told(1, PUT, b"1"))
+    tables.apply(second)
+    assert tables.guesses == 1
