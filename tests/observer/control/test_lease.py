@@ -26,6 +26,7 @@ class Scene:
     def __init__(self, bench, *, begun: bool = True) -> None:
         self.now = 100.0
         self.said: list[ControlMessage] = []
+        self.failed: list[Exception] = []
         self.publisher = bench.publisher
         self.timers = bench.timers
         self.control = ControlState(clock=lambda: self.now)
@@ -46,6 +47,7 @@ class Scene:
             reads=lambda: {"t": {"f:a": 2}},
             clock=lambda: self.now,
             later=bench.timers.later,
+            fail=self.failed.append,
         )
         if begun:
             self.lease.begin()
@@ -56,7 +58,9 @@ class Scene:
 
     def hear_last(self) -> None:
         """Let the control topic be read to its end."""
-        self.lease.hear(self.said[-1])
+        last = self.said[-1]
+        assert isinstance(last, ObserverLease)
+        self.lease.hear(last, 9.0)
 
     def taken(self) -> list[ControlMessage]:
         said, self.said[:] = list(self.said), []
@@ -91,8 +95,8 @@ def test_partitions_that_were_added_between_two_epochs_are_marked(bench) -> None
     bench.publisher.topic_ready("t", 3)
     scene = Scene(bench, begun=False)
     for observer, epoch, count in (("o", 5, 1), ("o", 6, 2), ("p", 6, 3), ("o", 7, 3)):
-        scene.lease.hear(ObserverLease(1, observer, epoch, 9.0, {topic: (4,) * count}))
-    scene.lease.hear(ObserverLease(1, "o", 6, 9.0, {}, ended=True))
+        scene.lease.hear(ObserverLease(1, observer, epoch, 9.0, {topic: (4,) * count}), 9.0)
+    scene.lease.hear(ObserverLease(1, "o", 6, 9.0, {}, ended=True), 9.0)
     bench.timers.run()
     assert bench.producer.sent == []
     scene.lease.begin()
@@ -104,7 +108,7 @@ def test_partitions_that_were_added_between_two_epochs_are_marked(bench) -> None
 
 def test_a_lease_of_another_epoch_keeps_nothing(scene: Scene) -> None:
     scene.now = 105.0
-    scene.lease.hear(ObserverLease(1, "o", 6, 9.0, {}))
+    scene.lease.hear(ObserverLease(1, "o", 6, 9.0, {}), 9.0)
     scene.tend(109.1)
     assert scene.control.everything
 
@@ -188,10 +192,11 @@ def test_a_lease_said_before_the_process_was_stopped_proves_nothing_of_the_time_
     """It comes from the topic all the same, before what was said while nobody listened."""
     (before,) = scene.taken()
     scene.now = 160.0
-    scene.lease.hear(before)
+    assert isinstance(before, ObserverLease)
+    scene.lease.hear(before, 9.0)
     assert scene.control.is_watched("any")
     scene.tend(160.0)
-    scene.lease.hear(before)
+    scene.lease.hear(before, 9.0)
     assert scene.control.everything
     scene.hear_last()
     assert not scene.control.is_watched("any")
@@ -253,5 +258,5 @@ def test_ten_thousand_tables_with_long_names_fit_into_messages_that_kafka_takes(
 
 
 def test_a_part_of_a_lease_is_no_lease(scene: Scene) -> None:
-    scene.lease.hear(ObserverLease(1, "o", 7, 9.0, {"topic": (1,)}, part=1))
+    scene.lease.hear(ObserverLease(1, "o", 7, 9.0, {"topic": (1,)}, part=1), 9.0)
     assert not scene.lease.came_back.is_set()

@@ -146,3 +146,14 @@ def test_other_limits_hold_from_when_they_are_set(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.segment"))) > before
     journal.reconfigure(limit_bytes=1 << 20, segment_bytes=1 << 16)
     assert journal.has_room(5000)
+
+
+def test_an_epoch_begins_above_one_that_was_heard_of_elsewhere(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, limit_bytes=1000, segment_bytes=100, first_epoch=5)
+    assert journal.epoch == 5
+    assert journal.begin_above(40) == 41
+    journal.close()
+    again = Journal(tmp_path, limit_bytes=1000, segment_bytes=100, first_epoch=5)
+    assert again.epoch == 42
+    assert again.open_epochs() == []
+    again.close()

@@ -76,8 +76,9 @@ def expose_deliveries(metrics: Metrics, publisher: Publisher, producer: KafkaPro
     )
 
 
-def expose_control(metrics: Metrics, control: ControlState) -> None:
-    """Show what the control topic has said."""
+def expose_control(metrics: Metrics, control: ControlState, notify: NotifyColumns) -> None:
+    """Show what the control topic has said, and which writes got the notify cells it asks for."""
+    _expose_notify_columns(metrics, notify)
     metrics.gauge(
         "control_topic_lost",
         "1 while the control topic cannot be read and every table is treated as watched.",
@@ -86,7 +87,19 @@ def expose_control(metrics: Metrics, control: ControlState) -> None:
     metrics.gauge("watched_tables", "Tables in watch lists.", lambda: len(control.watched))
 
 
-def expose_admission(metrics: Metrics, admission: WriteAdmission) -> None:
+def expose_held_writes(
+    metrics: Metrics,
+    admission: WriteAdmission,
+    gates: WriteGates,
+    acknowledgements: Acknowledgements | None,
+) -> None:
+    """Show the writes that wait for something, and what became of those that waited."""
+    _expose_admission(metrics, admission)
+    _expose_gates(metrics, gates)
+    _expose_acknowledgements(metrics, acknowledgements)
+
+
+def _expose_admission(metrics: Metrics, admission: WriteAdmission) -> None:
     """Show the writes that the journal had no room for."""
     metrics.counter(
         "blocked_writes",
@@ -98,7 +111,7 @@ def expose_admission(metrics: Metrics, admission: WriteAdmission) -> None:
     )
 
 
-def expose_gates(metrics: Metrics, gates: WriteGates) -> None:
+def _expose_gates(metrics: Metrics, gates: WriteGates) -> None:
     """Show which gates are closed, and what became of the writes that they held."""
     metrics.gauge("gates_closed", "Gates that are closed.", lambda: gates.closed_gates)
     metrics.gauge("held_writes", "Writes that a gate holds now.", lambda: gates.held)
@@ -114,7 +127,7 @@ def expose_gates(metrics: Metrics, gates: WriteGates) -> None:
     metrics.histogram("held_seconds", "How long a gate held a write.", gates.held_seconds)
 
 
-def expose_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
+def _expose_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
     """Show which writes got their notify cells."""
     metrics.counter("marked_writes", "Writes that were given notify cells.", lambda: notify.marked)
     metrics.counter(
@@ -129,7 +142,7 @@ def expose_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
     )
 
 
-def expose_acknowledgements(metrics: Metrics, held: Acknowledgements | None) -> None:
+def _expose_acknowledgements(metrics: Metrics, held: Acknowledgements | None) -> None:
     """Show the replies that wait for Kafka, if any do."""
     metrics.gauge(
         "writes_waiting_for_kafka",

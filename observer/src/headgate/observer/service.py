@@ -21,17 +21,14 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.control.topic import ControlTopic
 from headgate.observer.gauges import (
-    expose_acknowledgements,
-    expose_admission,
     expose_control,
     expose_deliveries,
-    expose_gates,
+    expose_held_writes,
     expose_journal,
-    expose_notify_columns,
     expose_process,
 )
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.publishing.kafka import KafkaProducer, KafkaUnavailable, Topics
+from headgate.observer.publishing.kafka import KafkaProducer, Topics
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.publishing.update_topics import UpdateTopics
 from headgate.observer.reconfiguration import Reconfiguration
@@ -58,7 +55,6 @@ _log = structlog.get_logger("headgate.observer")
 _COLUMNS_LISTED = 100  # in each lease, every few seconds: what people look at, not all there is
 _DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
 _TEND_SECONDS = 0.1
-_RETRY_SECONDS = 2.0
 _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _OUR_OWN = frozenset({"handle", "task", "future"})
@@ -160,6 +156,7 @@ class Observer:
             reads=lambda: self._metrics.reads_of(self._control.watched, _COLUMNS_LISTED),
             clock=lease_clock,
             later=self._loop.call_later,
+            fail=self._end_over,
         )
         self._hearing = Hearing(
             config.name,
@@ -189,6 +186,10 @@ class Observer:
             return
         failure = error if isinstance(error, BaseException) else RuntimeError(context["message"])
         _log.critical("unexpected error: ending", exc_info=failure)
+        self._end_over(failure)
+
+    def _end_over(self, failure: BaseException) -> None:
+        """End over an error, once what is under way is over."""
         self._failed = failure
         self._stopping.set()
 
@@ -198,11 +199,8 @@ class Observer:
         expose_process(metrics, self._loop, lambda: self._state == "serving")
         expose_journal(metrics, self._journal, lambda: self._config.journal.limit_bytes)
         expose_deliveries(metrics, self._publisher, self._producer)
-        expose_control(metrics, self._control)
-        expose_admission(metrics, self._admission)
-        expose_gates(metrics, self._gates)
-        expose_notify_columns(metrics, self._notify)
-        expose_acknowledgements(metrics, self._acknowledgements)
+        expose_held_writes(metrics, self._admission, self._gates, self._acknowledgements)
+        expose_control(metrics, self._control, self._notify)
 
     def _let_keys_change(self) -> None:
         at = self.reconfiguration.at
@@ -261,6 +259,7 @@ class Observer:
         reasons = [*self._admission.reasons, *self._gates.reasons]
         if self._state == "starting" and self._earlier is not None:
             reasons.append(self._earlier.progress)
+        reasons += filter(None, [self._lease.namesakes.living()])
         if self._control.everything:
             reasons.append("the control topic cannot be read: every table is treated as watched")
         if unmarked := self._notify.stopped:
@@ -327,13 +326,14 @@ class Observer:
 
     async def _serve(self, ready: Callable[[ObserverAddresses], None]) -> None:
         deadline = self._loop.time() + self._config.start_seconds
-        await self._await_kafka(deadline)
+        await self._control_topic.await_kafka(deadline, self._config.start_seconds)
         await self._await_upstreams(deadline)
         self._loop.call_later(_DELIVERY_SECONDS, self._look_at_deliveries)
         self._control_topic.start()
         await self._within(
             self._control_topic.caught_up.wait(), deadline, "the control topic was not read"
         )
+        await self._lease.claim(self._journal.begin_above)
         earlier = EarlierEpochs(
             self._config,
             journal=self._journal,
@@ -382,24 +382,6 @@ class Observer:
                 f"Kafka at {self._config.kafka.bootstrap}: {what} within "
                 f"{self._config.start_seconds:g} s; look at the broker's log"
             ) from error
-
-    async def _await_kafka(self, deadline: float) -> None:
-        def find() -> None:
-            self._topics.reach(_RETRY_SECONDS)
-            self._control_topic.make()
-
-        while True:
-            try:
-                await self._loop.run_in_executor(None, find)
-            except KafkaUnavailable as error:
-                _log.warning("waiting for Kafka", reason=str(error))
-                if self._loop.time() + _RETRY_SECONDS > deadline:
-                    raise StartError(
-                        f"{error} (waited {self._config.start_seconds:g} s)"
-                    ) from error
-                await asyncio.sleep(_RETRY_SECONDS)
-            else:
-                return
 
     async def _await_upstreams(self, deadline: float) -> None:
         await self._listeners.await_upstreams(deadline)

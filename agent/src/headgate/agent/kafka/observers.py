@@ -6,8 +6,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from headgate.agent.kafka.read_counts import summed
 from headgate.events import ObserverLease
+
+log = structlog.get_logger("headgate.agent.observers")
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class ObserverTable:
         """When a lease was last heard as it was given."""
         self._seconds = 0.0
         """How long that one is: observers are heard more often."""
+        self._warned: dict[str, set[int]] = {}
         self._lock = threading.Lock()
 
     def recall(self, lease: ObserverLease, then: float) -> None:
@@ -67,7 +72,17 @@ class ObserverTable:
             self._open[lease.observer, lease.epoch] = now + lease.seconds
         known = self._heard.get(lease.observer)
         if known is not None and known.epoch > lease.epoch:
-            return
+            if lease.ended or (not known.ended and now < known.until):
+                return
+            # Its journal was lost and its clock is behind: it lives all the same.
+            if lease.epoch not in self._warned.setdefault(lease.observer, set()):
+                self._warned[lease.observer].add(lease.epoch)
+                log.warning(
+                    "an observer lives under an epoch below an earlier one of its name",
+                    observer=lease.observer,
+                    epoch=lease.epoch,
+                    earlier=known.epoch,
+                )
         self._heard[lease.observer] = _Heard(
             lease.epoch, now + lease.seconds, lease.address, lease.ended, lease.reads
         )

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Final
 
-from headgate.events import Gate
+from headgate.events import Gate, ObserverLease
 from headgate.observer.control.barriers import BarrierResponder
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.lease import LeaseRenewer
@@ -52,7 +52,9 @@ class Hearing:
             # Somebody may wait for one that was asked for while no observer was there to hear it.
             if barrier is not None and (self._caught_up.is_set() or said >= oldest):
                 self._barriers.answer(barrier)
-            self._lease.hear(message)
+            if isinstance(message, ObserverLease):
+                passed = max(0.0, time.time() - said) if said > 0 else 0.0
+                self._lease.hear(message, message.seconds - passed)
         self._gates.tend()
         for table in self._control.watched:
             self._publisher.prepare(table, values=self._control.wants_values(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -11,9 +12,11 @@ import structlog
 
 from headgate.events import VERSION, ControlMessage, ObserverLease
 from headgate.observer.config import ObserverConfig
+from headgate.observer.control.namesakes import Namesakes
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.starting import StartError
 
 _log = structlog.get_logger("headgate.observer.control.lease")
 
@@ -73,12 +76,13 @@ class LeaseRenewer:
         reads: Callable[[], dict[str, dict[str, int]]],
         clock: Callable[[], float],
         later: Callable[[float, Callable[[], None]], object],
+        fail: Callable[[Exception], None],
     ) -> None:
         """Say nothing yet.
 
         ``admin`` returns the observer's admin address, ``reads`` what was read of watched tables
         (see ``ObserverLease``); ``clock`` is the control state's, ``later`` runs a call after so
-        many seconds.
+        many seconds, and ``fail`` ends the observer over an error.
         """
         self._config = config
         self._epoch = epoch
@@ -90,6 +94,9 @@ class LeaseRenewer:
         self._reads = reads
         self._clock = clock
         self._later = later
+        self._fail = fail
+        self._incarnation = uuid.uuid4().hex
+        self.namesakes = Namesakes(config.name, self._incarnation, epoch, clock)
         self._said: dict[int, float] = {}
         """When leases were said that were not heard yet, by number."""
         self._number = 0
@@ -114,6 +121,31 @@ class LeaseRenewer:
     def begun(self) -> bool:
         """Whether the epoch was announced to anybody."""
         return bool(self._said_at)
+
+    async def claim(self, begin_above: Callable[[int], int]) -> None:
+        """Begin above all epochs that were heard of the name, and be alone with it.
+
+        ``begin_above`` begins another epoch, above the one given, and returns it. All that was said
+        before the start must have been heard. This waits for the end of a lease whose process may
+        be alive.
+
+        Raises:
+            StartError: another observer of the name lives.
+        """
+        heard = self.namesakes.highest
+        if heard >= self._epoch:
+            self._epoch = begin_above(heard)
+            self._publisher.begin_epoch(self._epoch)
+            _log.warning(
+                "a higher epoch of this observer was heard: was its journal lost, or is the clock "
+                "behind? It begins above that",
+                epoch=self._epoch,
+                heard=heard,
+            )
+        self.namesakes.look_out()
+        while self.namesakes.may_live():
+            self.namesakes.refuse()
+            await asyncio.sleep(_TEND_SECONDS)
 
     def begin(self) -> None:
         """Say for the first time that the observer lives; what was said before must be heard."""
@@ -155,12 +187,26 @@ class LeaseRenewer:
                 continue
             self._said_parts[number] = spread
             name, seconds = self._config.name, self._config.lease_seconds
-            self._say(ObserverLease(VERSION, name, self._epoch, seconds, part, part=number))
+            self._say(
+                ObserverLease(
+                    VERSION,
+                    name,
+                    self._epoch,
+                    seconds,
+                    part,
+                    part=number,
+                    incarnation=self._incarnation,
+                )
+            )
 
     def end_of(self, epoch: int) -> None:
         """Say that nothing of an earlier epoch comes any more."""
-        seconds = self._config.lease_seconds
-        self._say(ObserverLease(VERSION, self._config.name, epoch, seconds, {}, ended=True))
+        seconds, own = self._config.lease_seconds, self._incarnation
+        self._say(
+            ObserverLease(
+                VERSION, self._config.name, epoch, seconds, {}, ended=True, incarnation=own
+            )
+        )
 
     def _now(self, sequences: dict[str, tuple[int, ...]], *, ended: bool = False) -> ObserverLease:
         self._said_unmarked = self._notify.stopped
@@ -175,14 +221,22 @@ class LeaseRenewer:
             self._said_unmarked[:_UNMARKED],
             self._reads(),
             self._number,
+            incarnation=self._incarnation,
         )
 
-    def hear(self, message: ControlMessage) -> None:
-        """Take note of a message on the control topic, should it be this lease."""
-        if not isinstance(message, ObserverLease) or message.observer != self._config.name:
+    def hear(self, message: ObserverLease, left: float) -> None:
+        """Take note of a lease on the control topic, should it be of this name.
+
+        ``left`` is for how many seconds it still lasts.
+        """
+        if message.observer != self._config.name:
             return
         if message.epoch != self._epoch:
             self._spread |= {topic: len(each) for topic, each in message.sequences.items()}
+        if message.incarnation != self._incarnation:
+            self.namesakes.hear(message, left)
+            return
+        if message.epoch != self._epoch:
             return
         said_at = self._said.get(message.number)
         if said_at is None:
@@ -199,8 +253,12 @@ class LeaseRenewer:
         self._publisher.forget_unwanted()
 
     def tend(self) -> None:
-        """Renew the lease in time, and see whether it is still heard."""
+        """Renew the lease in time, and see whether it is still heard, and alone."""
         lease, now = self._config.lease_seconds, self._clock()
+        if self.namesakes.yields(self._epoch):
+            self.leave()
+            self._fail(StartError(self.namesakes.living()))
+            return
         if now - self._said_at >= lease / 3 or self._said_unmarked != self._notify.stopped:
             self._renew()
         if now > self._control.trusted_until and not self._control.everything:

@@ -22,6 +22,9 @@ from headgate.observer.publishing.kafka import (
     KafkaUnavailable,
     Topics,
 )
+from headgate.observer.starting import StartError
+
+_RETRY_SECONDS = 2.0
 
 _log = structlog.get_logger("headgate.observer.control.topic")
 
@@ -54,6 +57,29 @@ class ControlTopic:
         """Messages that Kafka has not acknowledged."""
         self.caught_up = asyncio.Event()
         """Set once everything was heard that had been said before the start."""
+
+    async def await_kafka(self, deadline: float, seconds: float) -> None:
+        """Wait for Kafka, and make the topic if it is not there.
+
+        Raises:
+            StartError: Kafka did not answer before ``deadline`` (the loop's time), in so many
+                seconds.
+        """
+
+        def find() -> None:
+            self._topics.reach(_RETRY_SECONDS)
+            self.make()
+
+        while True:
+            try:
+                await self._loop.run_in_executor(None, find)
+            except KafkaUnavailable as error:
+                _log.warning("waiting for Kafka", reason=str(error))
+                if self._loop.time() + _RETRY_SECONDS > deadline:
+                    raise StartError(f"{error} (waited {seconds:g} s)") from error
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
 
     def make(self) -> None:
         """Make the topic if it is not there; for another thread.

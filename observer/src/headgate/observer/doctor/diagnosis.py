@@ -33,6 +33,7 @@ from headgate.observer.doctor.findings import (
     dialect_finding,
     how_it_runs,
     kafka_problem,
+    namesakes,
     ok,
     problem,
     speaks_something_else,
@@ -354,6 +355,7 @@ class Diagnosis:
                 yield problem(step, text, "run NTP on all hosts")
             said = f"epoch {lease.epoch}, said so {max(0.0, -ahead):.0f} s ago"
             yield ok(step, f"is alive: {said}")
+        yield from namesakes([lease for lease, _ in live])
         config, reached = self._question.config, self._reached
         names = {lease.observer for lease, _ in live}
         wanted = observer_names(config) if config is not None else set()

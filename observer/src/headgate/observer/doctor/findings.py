@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
 from confluent_kafka import KafkaError
 from msgspec import Struct
 
+from headgate.events import ObserverLease
 from headgate.hbase import Dialect
 from headgate.observer.config import AccessSettings
 
@@ -127,6 +128,23 @@ def tls_problem(step: str, error: OSError, host: str) -> Finding:
         return problem(step, "speaks TLS and wants a client certificate", cure)
     cure = "check --ca, --cert and --key"
     return problem(step, f"speaks TLS, but the handshake fails: {reason}", cure)
+
+
+def namesakes(live: Iterable[ObserverLease]) -> Iterator[Finding]:
+    """Yield a problem for each name that more than one live observer has."""
+    epochs: dict[str, set[tuple[int, str]]] = {}
+    for lease in live:
+        epochs.setdefault(lease.observer, set()).add((lease.epoch, lease.address))
+    for name, found in sorted(epochs.items()):
+        if len(found) > 1:
+            said = ", ".join(
+                f"epoch {epoch} at {at or 'no address'}" for epoch, at in sorted(found)
+            )
+            yield problem(
+                f"observer {name}",
+                f"{len(found)} observers of this name are alive: {said}",
+                "end one of them, or give each its own name: agents wait for only one of two",
+            )
 
 
 def state_tables(access: AccessSettings | None) -> Finding:

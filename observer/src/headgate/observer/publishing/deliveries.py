@@ -196,6 +196,10 @@ class OrderedDelivery:
         self.failures = 0
         """Deliveries that failed and were or will be repeated."""
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Publish under another epoch from now on."""
+        self._epoch = epoch
+
     def queue_sole(self, lane: Lane, value: bytes, intents: Sequence[int]) -> None:
         """Do as ``queue`` for intents that nothing else is about; they must not be open."""
         lane.queue.append(_Outgoing(value, intents, sole=True))

@@ -82,6 +82,10 @@ class Packer:
         self.left = 0
         """How many cells may be made before others have a turn: set before each part."""
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Make messages of another epoch from now on."""
+        self._epoch = epoch
+
     def pack(
         self, name: str, lanes: list[Lane], items: list[Item], floor: int, *, values: bool
     ) -> Packing:

@@ -123,6 +123,12 @@ class Publisher:
         self._spread: dict[str, int] = {}
         """Topics that are not there yet: over how many partitions an earlier epoch wrote."""
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Publish under another epoch; nothing was published under the one before."""
+        self._epoch = epoch
+        self._packer.begin_epoch(epoch)
+        self._deliveries.begin_epoch(epoch)
+
     @property
     def undelivered(self) -> int:
         """Messages that Kafka has not acknowledged."""

@@ -142,7 +142,22 @@ class Journal:
             ) from error
         return handle
 
-    def _begin_epoch(self, first_epoch: int) -> int:
+    def begin_above(self, epoch: int) -> int:
+        """Begin another epoch, above one that was heard of elsewhere, and return it.
+
+        Where requests were recorded in the present one already, it stays.
+
+        Raises:
+            JournalError: the directory cannot be written.
+        """
+        if not self._next:
+            os.close(self._watermark_handle)
+            watermark_path(self._directory, self.epoch).unlink()
+            self.epoch = self._begin_epoch(epoch, above=epoch)
+            self._watermark_handle = self._begin_watermark()
+        return self.epoch
+
+    def _begin_epoch(self, first_epoch: int, above: int = 0) -> int:
         path = self._directory / "epoch"
         try:
             last = int(path.read_text(encoding="ascii"))
@@ -151,7 +166,7 @@ class Journal:
         except ValueError as error:
             raise JournalError(f"{path} holds no number; restore it from a backup") from error
         names = [entry.name for entry in self._directory.glob("*.segment")]
-        epoch = max([last, *(int(name.partition("-")[0]) for name in names)]) + 1
+        epoch = max([last, above, *(int(name.partition("-")[0]) for name in names)]) + 1
         draft = self._directory / "epoch.draft"
         try:
             with draft.open("w", encoding="ascii") as file:
