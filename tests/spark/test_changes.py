@@ -253,3 +253,17 @@ def test_of_a_row_that_is_there_only_columns_known_by_name_are_deleted() -> None
     cells.add(batch((UpdateKind.DELETE_ROW, b"r", b"", None), intent=1), 0)
     assert cells.with_deleted({(b"r", b"f:a"): b"1"}) == {(b"r", b"f:a"): b"1"}
     assert cells.with_deleted({}) == {(b"r", b""): None}
+
+
+def test_a_counter_that_was_only_read_has_not_changed() -> None:
+    cells = changed()
+    for intent, ambiguous in enumerate(((), (0,)), start=1):
+        made = batch(
+            (UpdateKind.INCREMENT, b"r%d" % intent, b"f:a", bytes(8)),
+            intent=intent,
+            ambiguous=ambiguous,
+        )
+        (part,) = made.requests
+        cells.add(replace(made, requests=(replace(part, zero_increments=(0,)),)), 0)
+
+    assert cells.cells == {(b"r2", b"f:a"): READ}

@@ -142,7 +142,7 @@ class ChangedCells:
         self, batch: UpdateBatch, part: RequestPart, first: int, doubtful: Collection[int]
     ) -> None:
         sure = part.outcome is Outcome.APPLIED
-        ambiguous = set(part.ambiguous)
+        ambiguous, zeros = set(part.ambiguous), set(part.zero_increments)
         for offset in range(part.cells):
             at = first + offset
             kind, row, column = UpdateKind(batch.kinds[at]), batch.rows[at], batch.columns[at]
@@ -151,7 +151,10 @@ class ChangedCells:
             elif self._view.has(row, column):
                 # A client's own timestamp may lie below that of a cell which is there already.
                 dated = batch.timestamps[at] not in (SERVER_TIME, LATEST)
-                settled = not (dated or at in doubtful) and sure and offset not in ambiguous
+                certain = sure and offset not in ambiguous and at not in doubtful
+                if certain and offset in zeros:
+                    continue  # an increment by 0 has changed nothing
+                settled = certain and not dated
                 self._put(row, column, _latest(kind, batch.values[at]) if settled else READ)
 
     def _put(self, row: bytes, column: bytes, latest: Latest) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
 
 SERVER_TIME = -1
+_NONE: frozenset[int] = frozenset()
 _LATEST = 2**63 - 1  # HBase's HConstants.LATEST_TIMESTAMP, which clients may send to mean "now"
 
 
@@ -19,6 +20,7 @@ class Arrivals:
     __slots__ = (
         "_owners",
         "_uncertain",
+        "_zero_increments",
         "cell_level",
         "columns",
         "distinct_columns",
@@ -59,6 +61,7 @@ class Arrivals:
         """Whether all cells are puts that certainly happened in this order at the server's time."""
         self._owners: list[int] | None = None
         self._uncertain: frozenset[int] | None = None
+        self._zero_increments: frozenset[int] | None = None
 
     @property
     def apart(self) -> bool:
@@ -86,6 +89,26 @@ class Arrivals:
                 start += request.cells
             self._uncertain = frozenset(found)
         return self._uncertain
+
+    @property
+    def zero_increments(self) -> frozenset[int]:
+        """Positions of increments by 0, which change the value of no cell that is there."""
+        if self.plain:
+            return _NONE
+        if self._zero_increments is None:
+            found: set[int] = set()
+            start = 0
+            for request in self.requests:
+                found.update(start + position for position in request.zero_increments)
+                start += request.cells
+            self._zero_increments = frozenset(found)
+        return self._zero_increments
+
+    @property
+    def idle(self) -> frozenset[int]:
+        """Positions of updates that certainly changed no value and made no cell."""
+        zeros = self.zero_increments
+        return zeros - self.uncertain if zeros else zeros
 
     def cells_at(self, positions: Sequence[int]) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Return rows and columns of the cells at these positions."""

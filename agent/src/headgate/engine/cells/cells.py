@@ -80,6 +80,10 @@ class ContainerCells:
         self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None = None
     ) -> None:
         """Count and keep the updates at these positions, which lie in the container."""
+        if arrivals.zero_increments:
+            positions = self._without_idle(arrivals, positions)
+            if not positions:
+                return
         if self.detail is not Detail.COUNTS and (
             not arrivals.plain or self.meets_stamps(arrivals, positions)
         ):
@@ -90,6 +94,25 @@ class ContainerCells:
             self._take_put(arrivals, positions[0])
         else:
             self._take_few(arrivals, positions)
+
+    def _without_idle(self, arrivals: Arrivals, positions: Sequence[int]) -> Sequence[int]:
+        """Return the positions without increments by 0 that have made no new cell.
+
+        Where that is not certain and the cell was known, its value is read.
+        """
+        zeros, uncertain = arrivals.zero_increments, arrivals.uncertain
+        found = []
+        for i in positions:
+            if i in zeros:
+                if i not in uncertain:
+                    continue
+                key = arrivals.rows[i], arrivals.columns[i]
+                if self.detail is not Detail.COUNTS and self.columns.get(key) is not None:
+                    if self.detail is Detail.VALUES:
+                        self.reads.unsettled.add(key)
+                    continue
+            found.append(i)
+        return found
 
     def meets_stamps(self, arrivals: Arrivals, positions: Sequence[int]) -> bool:
         """Return whether some of these puts are of cells that have a writer's own timestamp."""
