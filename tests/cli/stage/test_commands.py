@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 
 from headgate.cli.stage.commands import app
 from headgate.engine import FileFormat, FilesSpec, RunPurpose
+from headgate.events import key_bytes, key_text
 from headgate.incremental import InputFlow, Stage, StateFlow, TopicCursor
 from headgate.incremental.state.files import FileStore
 from headgate.incremental.state.manifest import Sending, read_manifest, write_manifest
@@ -202,6 +204,40 @@ def test_rows_are_shown_as_a_table_or_as_documents(flow: ScriptedFlow) -> None:
 def test_groups_are_found_by_their_keys(flow: ScriptedFlow) -> None:
     told = in_folder(flow, "state", "flow", "count", "--key", "c", "--key", "z", "--format", "csv")
     assert told == '"_key","n"\n"c",2\n'
+
+
+def test_groups_of_rows_of_all_bytes_are_shown_and_found(flow: ScriptedFlow) -> None:
+    random_ = random.Random(1)
+    rows = {random_.randbytes(random_.choice((1, 2, 3, 30))) for _ in range(1_000)}
+    flow.containers["pages"] += [{"key": key_text(row), "n": 1} for row in rows]
+    flow.run("count", COUNT, flow.request())
+
+    shown = json.loads(in_folder(flow, "state", "flow", "count", "--limit", "2000", "--json"))
+    assert {key_bytes(row["_key"]) for row in shown} == rows | {b"a", b"b", b"c"}
+    found = sorted(rows)[::50]
+    spelled = ["".join(f"\\x{byte:02x}" for byte in row) for row in found]
+    asked = [part for text in spelled for part in ("--key", text)]
+    told = json.loads(in_folder(flow, "state", "flow", "count", *asked, "--json"))
+    assert {key_bytes(row["_key"]) for row in told} == set(found)
+
+
+def test_groups_of_binary_columns_are_found_by_text(tmp_path: Path) -> None:
+    cells = pa.schema({"key": pa.binary(), "n": pa.int64()})
+    flow = ScriptedFlow(tmp_path / "state", ("pages", "sums"), cells)
+    stage = Stage(
+        "count",
+        inputs={"pages": InputFlow(("key", "n"))},
+        outputs={"sums": cells},
+        translate=lambda _key, _flows: {"state": [{"value": b"\xff"}]},
+        state=StateFlow(pa.schema({"value": pa.binary()})),
+    )
+    flow.containers["pages"] += [{"key": b"\xff\\", "n": 7}]
+    flow.run("count", stage, flow.request())
+
+    asked = ("--key", json.dumps(["\\xff\\x5c", 7]), "--format", "csv")
+    told = in_folder(flow, "state", "flow", "count", *asked)
+
+    assert told.splitlines()[1:] == ['"(b\'\\xff\\\\\', 7)","\\xFF"']
 
 
 def test_a_limit_is_kept_and_told(flow: ScriptedFlow) -> None:

@@ -116,7 +116,7 @@ def test_a_row_of_a_relation_goes_under_the_key_that_it_came_by(
     bits: int, tmp_path_factory: Any
 ) -> None:
     stage = filed(relation(COLUMNS, "key", source="source"), tmp_path_factory)
-    made = []
+    made: list[dict[str, Any]] = []
     for spelled, operation in ((bits, "insert"), (group(bits), "modify"), (bits, "delete")):
         rows = increment([(spelled, len(made), 1)]).append_column(
             "operation", pa.array([operation])

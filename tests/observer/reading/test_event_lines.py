@@ -35,7 +35,6 @@ from headgate.observer.reading.event_lines import (
     NoteLine,
     UpdateLine,
     control_line,
-    escape,
     update_lines,
 )
 
@@ -83,12 +82,16 @@ def shown(message: UpdateMessage, *, values: bool = False) -> list[UpdateLine | 
         (b"plain-09 ~", "plain-09 ~"),
         (b"\x00\xff\n\x1b", "\\x00\\xFF\\x0A\\x1B"),
         (b"back\\slash", "back\\x5Cslash"),
-        ("ü".encode(), "\\xC3\\xBC"),
+        ("ü".encode(), "ü"),
         (b"", ""),
     ],
 )
-def test_bytes_are_escaped_as_in_the_shell_of_hbase(data: bytes, text: str) -> None:
-    assert escape(data) == text
+def test_text_stays_readable_and_all_else_is_escaped(data: bytes, text: str) -> None:
+    message = batch(part(1), kinds=[UpdateKind.PUT])
+    (line,) = shown(msgspec.structs.replace(message, rows=(data,)))
+
+    assert isinstance(line, UpdateLine)
+    assert line.row == text
 
 
 def test_each_cell_of_each_request_is_a_line_with_its_own_facts() -> None:

@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from headgate.client import Thrift2Connection
 from headgate.engine import Codec, CodecName, WatchedContainer
-from headgate.events import Container, ContainerId, Item, KeyForm
-from headgate.spark import StepRequest, Thrift2Address
+from headgate.events import Container, ContainerId, Item, KeyForm, key_bytes
+from headgate.incremental import library
+from headgate.spark import StageRequest, StepRequest, Thrift2Address
 from headgate.spark.run import DRIVER_BYTES_KEY, DRIVER_ROWS_KEY, Run
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def run_of(
     spark: SparkSession,
     keys: KeyForm = KeyForm.TEXT,
     codec: CodecName = CodecName.OPAQUE,
+    stage: StageRequest | None = None,
     **containers: tuple[Item, ...],
 ) -> Run:
     watched = tuple(
@@ -82,7 +85,7 @@ def run_of(
     )
     request = StepRequest(
         "keys", "step", "r", 1, 1, "m:f", Thrift2Address(*stack.thrift2), "k",
-        containers=watched, keys=dict.fromkeys(containers, keys),
+        containers=watched, keys=dict.fromkeys(containers, keys), stage=stage,
     )  # fmt: skip
     return Run(spark, request, cast(Any, nullcontext), cancelled=lambda: False)
 
@@ -183,3 +186,61 @@ def test_every_type_goes_both_ways_under_every_name(
             {"long": "bigint"}.get(kind, kind)
         }
     assert stored(stack, table) == before
+
+
+CHANGES = library.differences("source")
+
+
+def round_trip(stack: RunningStack, spark: SparkSession, place: Path, seed: int, rows: int) -> None:
+    """Send rows and qualifiers from a table through a stage and a step to other tables."""
+    name = f"keys_trip_{seed}_{place.name[-8:]}"
+    source, copied = (stack.table(f"{name}_{part}", ["f"]) for part in ("in", "out"))
+    keys = random_keys(seed, rows)
+    # As many qualifiers as rows, and some that a container declares.
+    qualifiers = random_keys(seed + 1, rows)
+    declared = qualifiers[:DECLARED]
+    cells = {
+        row: b"f:" + (qualifiers[at] if at % 2 else declared[at % DECLARED])
+        for at, row in enumerate(keys)
+    }
+    with Thrift2Connection(*stack.thrift2) as connection:
+        connection.put(source, ((row, {column: row[:9]}) for row, column in cells.items()))
+
+    def columns(table: str) -> tuple[Item, ...]:
+        return tuple(Item(table, b"f", qualifier) for qualifier in declared)
+
+    open_, closed = Item(source, b"f"), columns(source)
+    for at, items in enumerate(((open_,), closed)):
+        stage = StageRequest(str(place / f"state{at}"))
+        target = stack.table(f"{name}_made{at}", ["f"])
+        run = run_of(stack, spark, stage=stage, source=items, changes=(Item(target, b"f"),))
+        CHANGES(run)
+        wanted = {r: c for r, c in cells.items() if at == 0 or c[2:] in declared}
+        assert {
+            row: b"f:" + key_bytes(told[b"f:column"].decode())
+            for row, told in stored(stack, target).items()
+        } == wanted
+    run = run_of(stack, spark, source=closed, target=columns(copied))
+    run.write(run.read("source"), "target")
+    assert stored(stack, copied) == {r: {c: r[:9]} for r, c in cells.items() if c[2:] in declared}
+
+
+DECLARED = 20
+"""Columns that a container declares: Spark reads those only."""
+
+
+def test_many_rows_and_qualifiers_go_through_a_stage_and_a_step(
+    stack: RunningStack, spark: SparkSession, path: str, tmp_path: Path
+) -> None:
+    assert path in PATHS
+    round_trip(stack, spark, tmp_path, 10, 300)
+
+
+@pytest.mark.soak
+def test_a_hundred_thousand_of_them_go_through_a_stage_and_a_step(
+    stack: RunningStack, spark: SparkSession, path: str, tmp_path: Path
+) -> None:
+    assert path in PATHS
+    for seed in range(100, 110):
+        (tmp_path / str(seed)).mkdir()
+        round_trip(stack, spark, tmp_path / str(seed), seed, 10_000)

@@ -275,7 +275,7 @@ def _status_row(each: PartStatus) -> tuple[str, str, str, str, str]:
 def _tail(file: Path, lines: int) -> list[str]:
     if lines == 0:
         return []
-    with file.open(errors="replace") as text:
+    with file.open(errors="backslashreplace") as text:
         return [line.rstrip("\n") for line in text.readlines()[-lines:]]
 
 
@@ -293,7 +293,7 @@ def _follow(files: dict[Part, Path], ends: dict[Part, int]) -> None:
                         text = added.read()
                     whole = text[: text.rfind(b"\n") + 1]
                     ends[part] += len(whole)
-                    for line in whole.decode(errors="replace").splitlines():
+                    for line in whole.decode(errors="backslashreplace").splitlines():
                         typer.echo(f"{part.value:<8} {line}")
     except KeyboardInterrupt:
         return

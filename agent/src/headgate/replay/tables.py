@@ -16,7 +16,9 @@ from headgate.events import (
     TableChange,
     UpdateBatch,
     UpdateKind,
+    key_bytes,
     partition_of,
+    printable_key,
 )
 from headgate.replay.histories import (
     Marker,
@@ -161,7 +163,7 @@ class RecordedTables:
     def change(self, change: TableChange, partition: int, partitions: int) -> list[Write]:
         """Take a change of a table that destroys cells; return what became of each."""
         table = self._tables.get(change.table, {})
-        family = change.family.encode() + b":" if change.family else b""
+        family = key_bytes(change.family) + b":" if change.family else b""
 
         def lost(row: bytes) -> bool:
             return partition_of(row, partitions) == partition
@@ -221,9 +223,9 @@ class ContainerExtent:
         if value is UNKNOWN:
             table, _, column = cell
             raise NotRecorded(
-                f"events of table {table!r} leave out values of column {column.decode()!r}, so the "
-                f"error of container {self.id!r} cannot be computed; write it with puts through "
-                "an observer that publishes values, or give the container codec: opaque"
+                f"events of table {table!r} leave out values of column '{printable_key(column)}', "
+                f"so the error of container {self.id!r} cannot be computed; write it with puts "
+                "through an observer that publishes values, or give the container codec: opaque"
             )
         found = decode_one(self._decode, value)
         return found if found == found else 0.0

@@ -141,6 +141,7 @@ class TableChange(Struct, frozen=True, array_like=True, tag="table"):
     outcome: Outcome
     received: float
     family: str = ""
+    """Text of the family's name as a key."""
 
 
 class BarrierMark(Struct, frozen=True, array_like=True, tag="barrier"):

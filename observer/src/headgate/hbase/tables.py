@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headgate.events import DEFAULT_NAMESPACE
+from headgate.events import DEFAULT_NAMESPACE, key_text
 from headgate.hbase.methods import TableIn
 from headgate.wire import LIST, STRING, STRUCT, Cursor, LimitExceeded, MalformedMessage, Message
 
@@ -88,7 +88,7 @@ def read_family(message: Message) -> str:
 def _family_name(name: bytes) -> str:
     if len(name) > _LONGEST_FAMILY:
         raise LimitExceeded(f"a family's name of {len(name)} bytes; {_LONGEST_FAMILY} at most")
-    return name.decode("utf-8", "backslashreplace")
+    return key_text(name)
 
 
 def _table_name(cursor: Cursor) -> str:

@@ -277,7 +277,7 @@ def _expiry(key: str, file: str, certificates: list[str]) -> float:
 
 def _read(key: str, file: str) -> str:
     try:
-        return Path(file).read_text(encoding="ascii", errors="replace")
+        return Path(file).read_text(encoding="ascii", errors="backslashreplace")
     except OSError as error:
         raise CredentialsError(
             f"{key}: {file} cannot be read ({error.strerror or error}); "

@@ -29,7 +29,7 @@ def read_log(run: RunRecord, path: Path | None, lines: int) -> LogView:
     with path.open("rb") as log:
         size = log.seek(0, 2)
         log.seek(max(0, size - LONGEST))
-        found = log.read().decode(errors="replace").splitlines()
+        found = log.read().decode(errors="backslashreplace").splitlines()
     return LogView(
         run,
         str(path),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from headgate.events import Container, Item
+from headgate.events import Container, Item, key_text
 
 ReadsOf = Callable[[str], Mapping[str, int]]
 """Returns how often a table's columns were read, as in ``ObserverLease``."""
@@ -72,8 +72,8 @@ def _concerns(column: str, item: Item) -> bool:
     """Return whether reads of a column, or of a family, return cells of an item."""
     if item.family is None:
         return True
-    family = item.family.decode("utf-8", "backslashreplace")
+    family = key_text(item.family)
     if item.qualifier is None:
         return column.startswith(f"{family}:")
-    qualifier = item.qualifier.decode("utf-8", "backslashreplace")
+    qualifier = key_text(item.qualifier)
     return column in (f"{family}:", f"{family}:{qualifier}")

@@ -166,7 +166,7 @@ class JobRunner:
     def _tail(self) -> str:
         with self._files.log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            lines = log.read().decode(errors="replace").splitlines()
+            lines = log.read().decode(errors="backslashreplace").splitlines()
         return "\n".join(lines[-_TAIL:])
 
     def _end(self, ending: Ending, reason: str = "", detail: str = "") -> StepEnded:

@@ -105,7 +105,7 @@ class Folder:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(descriptor, 20).decode(errors="replace") or "unknown"
+            holder = os.read(descriptor, 20).decode(errors="backslashreplace") or "unknown"
             os.close(descriptor)
             return holder
         os.ftruncate(descriptor, 0)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headgate.agent.ports import ScannedCells
 from headgate.client import RequestRefused, ScanRange, Thrift2Connection
-from headgate.events import NOTIFY_FAMILY, Dated, DatedState, Item, Notify
+from headgate.events import NOTIFY_FAMILY, Dated, DatedState, Item, Notify, key_text
 
 _NOTIFY = NOTIFY_FAMILY + b":"  # what observers write there is nobody's data
 _NO_FAMILY = "NoSuchColumnFamilyException"
@@ -231,7 +231,7 @@ class ContainerRows:
     def _there(self, columns: Collection[bytes]) -> tuple[bytes, ...]:
         """Return the columns whose family is there."""
         families = self._connection.families(self._table)
-        return tuple(c for c in columns if c.partition(b":")[0].decode() in families)
+        return tuple(c for c in columns if key_text(c.partition(b":")[0]) in families)
 
 
 def _earlier(one: bytes | None, other: bytes | None) -> bytes | None:

@@ -20,7 +20,7 @@ from headgate.agent.scans.table_scan import Chunk
 from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
 from headgate.client import RequestRefused, ScanRange, Thrift2Connection, sparse_rows
-from headgate.events import CLOCKS_APART, Container, Notify
+from headgate.events import CLOCKS_APART, Container, Notify, key_text
 
 log = structlog.get_logger("headgate.agent.scans")
 
@@ -227,7 +227,7 @@ def _in_families(
 ) -> dict[bytes, list[bytes]]:
     """Return what is wanted of families that are there."""
     kept = {
-        row: [name for name in names if name.partition(b":")[0].decode() in families]
+        row: [name for name in names if key_text(name.partition(b":")[0]) in families]
         for row, names in wanted.items()
     }
     return {row: names for row, names in kept.items() if names}

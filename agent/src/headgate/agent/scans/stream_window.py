@@ -14,6 +14,7 @@ from headgate.events import (
     TableChangeKind,
     UpdateBatch,
     UpdateKind,
+    key_bytes,
 )
 
 _PARTS = 8
@@ -80,7 +81,7 @@ class PublishedVersions:
             self._rows.clear()
             self._emptied = True
         elif change.kind is TableChangeKind.FAMILY_DROPPED:
-            family = change.family.encode() + b":"
+            family = key_bytes(change.family) + b":"
             self._dropped.add(family)
             for row in self._rows.values():
                 row.cells = {c: cell for c, cell in row.cells.items() if not c.startswith(family)}

@@ -27,6 +27,7 @@ from headgate.agent.training.pairs import (
     WavePairs,
     feature_set_of,
 )
+from headgate.events import printable_key
 from headgate.learning import version_of_model
 
 FAMILIES: Final = ("pairs", "models")
@@ -215,7 +216,7 @@ class Knowledge:
                     row, _PAIRS, _signed(columns), columns.get(_PAIRS_SEAL, b"")
                 ):
                     raise ForeignPairs(
-                        f"row {row.decode(errors='replace')} of the knowledge table was signed by "
+                        f"row {printable_key(row)} of the knowledge table was signed by "
                         f"no agent with this agent's key, or is damaged; {_cure(row)}"
                     )
                 yield _pairs_of(row, columns)
@@ -277,7 +278,7 @@ def _key_of(row: bytes) -> PairKey:
 
 
 def _cure(row: bytes) -> str:
-    name = unquote(row.decode(errors="replace").split("/")[1])
+    name = unquote(printable_key(row).split("/")[1])
     return (
         f"`headgate flow knowledge {name} --trim 0` deletes all pairs, and `headgate flow train "
         f"{name}` makes new ones"

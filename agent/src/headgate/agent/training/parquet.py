@@ -128,7 +128,7 @@ def read_pairs(file: BinaryIO, name: str, dataflow: str) -> Iterator[WavePairs]:
     except (pa.ArrowException, OSError) as error:
         message = f"{name} is no Parquet file ({error}); give one that `--export` has written"
         raise UnusableParquet(message) from error
-    version = (table.schema.metadata or {}).get(_VERSION, b"").decode(errors="replace")
+    version = (table.schema.metadata or {}).get(_VERSION, b"").decode(errors="backslashreplace")
     known = (_schema(), _schema(FEATURES_OF_BEFORE), _schema_without_sets())
     if version not in FEATURE_SETS or not any(table.schema.equals(each) for each in known):
         raise UnusableParquet(

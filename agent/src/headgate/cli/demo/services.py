@@ -207,7 +207,9 @@ class DemoServices:
             if ended or time.monotonic() > deadline:
                 what = "ended" if ended else f"was not ready after {_READY_SECONDS:g} s"
                 tail = "\n".join(
-                    log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_TAIL:]
+                    log.read_text(encoding="utf-8", errors="backslashreplace").splitlines()[
+                        -_LOG_TAIL:
+                    ]
                 )
                 raise DemoServicesError(f"the {service} {what}; the end of its log:\n{tail}")
             time.sleep(_POLL_SECONDS)

@@ -92,7 +92,11 @@ def _checked(path: Path, pools: list[PoolMember], *, imports: bool, as_text: boo
         if as_text and checked.in_order:
             typer.echo(_in_order(dataflow))
     if as_text and checked.problems:
-        lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
+        lines = (
+            path.read_bytes().decode(errors="backslashreplace").splitlines()
+            if path.is_file()
+            else []
+        )
         show_problems(checked.file, checked.problems, lines)
     return checked
 

@@ -465,7 +465,11 @@ def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) ->
         if json:
             problems = msgspec.to_builtins(errors.problems)
             fail("the dataflow file is not in order", json=True, problems=problems)
-        lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
+        lines = (
+            path.read_bytes().decode(errors="backslashreplace").splitlines()
+            if path.is_file()
+            else []
+        )
         show_problems(str(path), errors.problems, lines)
         raise typer.Exit(1) from errors
     if dataflow.warnings and not json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as text_json
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -28,6 +29,7 @@ from headgate.cli.stage.finding import (
 )
 from headgate.cli.stage.views import comparison_lines, row_lines, stage_lines, state_document
 from headgate.cli.stage.writing import Format, csv_text, json_lines, plain, write_pieces
+from headgate.events import key_bytes, key_text
 from headgate.incremental import (
     SAMPLE,
     Key,
@@ -109,8 +111,8 @@ def show_state(
         list[str] | None,
         typer.Option(
             "--key",
-            help="A group, by its key: text, or JSON for others (5, 1.5, null, true; a list is a "
-            "key of several columns). What may be either is looked for as both.",
+            help="A group, by its key: text (a byte is \\\\xFF), or JSON for others (5, 1.5, null, "
+            "true; a list is a key of several columns). What may be either is looked for as both.",
         ),
     ] = None,
     limit: Annotated[
@@ -188,18 +190,25 @@ def _format(output: Path | None, *, json: bool) -> Format:
 def _keys(written: Iterable[str]) -> list[Key]:
     found: list[Key] = []
     for text in written:
-        found.append(text)
+        found += _spellings(text)
         try:
             value = text_json.loads(text)
         except ValueError:
             continue
         if isinstance(value, list):
-            found.append(tuple(value))
+            parts = [_spellings(part) if isinstance(part, str) else [part] for part in value]
+            found += product(*parts)
         elif not isinstance(value, dict):
             found.append(value)
             if type(value) is int:
                 found.append(float(value))
     return found
+
+
+def _spellings(text: str) -> list[Key]:
+    """Return the keys that a text may mean: itself, and a row or qualifier as text or bytes."""
+    key = key_bytes(text)
+    return list(dict.fromkeys((text, key_text(key), key)))
 
 
 @app.command()

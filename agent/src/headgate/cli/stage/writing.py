@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from headgate.events import key_text
+
 
 class Format(StrEnum):
     """As what rows of a state are written."""
@@ -95,11 +97,14 @@ def _replaced(output: Path) -> Iterator[Path]:
 
 
 def _flat(rows: pa.Table) -> pa.Table:
-    """Return rows with lists and structs as JSON, for which CSV has no place."""
+    """Return rows with lists and structs as JSON, and bytes as texts of keys, for CSV."""
     for at, field in enumerate(rows.schema):
         if pa.types.is_nested(field.type):
             texts = [
                 None if v is None else json.dumps(v, default=str) for v in rows[at].to_pylist()
             ]
+            rows = rows.set_column(at, field.name, pa.array(texts, pa.string()))
+        elif pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+            texts = [None if v is None else key_text(v) for v in rows[at].to_pylist()]
             rows = rows.set_column(at, field.name, pa.array(texts, pa.string()))
     return rows

@@ -23,6 +23,7 @@ from headgate.events import (
     TableChange,
     TableChangeKind,
     UpdateBatch,
+    key_bytes,
     updates_topic,
 )
 
@@ -172,9 +173,9 @@ class Intake:
             touched: dict[ContainerId, None] = {}
             removed = 0
             for cells in tables.get(change.table, ()):
-                if change.family and not cells.matcher.has_family(change.family.encode()):
+                if change.family and not cells.matcher.has_family(key_bytes(change.family)):
                     continue
-                removed += cells.change_table(change.family.encode(), partition, partitions)
+                removed += cells.change_table(key_bytes(change.family), partition, partitions)
                 touched[cells.watched.id] = None
                 if change.outcome is not Outcome.APPLIED or (first and rivalled):
                     self._reads.scan_again(cells)

@@ -19,7 +19,7 @@ def read_text(path: Path | str, characters: int) -> str:
         with Path(path).open("rb") as file:
             data = file.read(most + 1)
         # What is too long anyway may be cut inside of a character.
-        return data.decode("utf-8-sig", "strict" if len(data) <= most else "replace")
+        return data.decode("utf-8-sig", "strict" if len(data) <= most else "backslashreplace")
     except OSError as error:
         reason = error.strerror or str(error)
         findings.error(Position(1, 1), f"the file can't be read: {reason}", "check the path")

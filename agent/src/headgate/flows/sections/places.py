@@ -21,6 +21,7 @@ from headgate.events import (
     Item,
     KeyForm,
     UnreadableKey,
+    key_bytes,
     row_prefix_end,
     typed_key,
 )
@@ -291,8 +292,8 @@ def _rectangles(tree: Mapping, findings: Findings) -> Iterator[Item]:
             for one in columns:
                 if isinstance(one, Scalar):
                     yield _column_item(rows, one.text, one, findings)
-        case _, Scalar(text=family):
-            yield Item(rows.table, family.encode(), None, start, stop)
+        case _, Scalar() as family:
+            yield Item(rows.table, key_bytes(family.text), None, start, stop)
         case _:
             yield rows
 
@@ -300,7 +301,7 @@ def _rectangles(tree: Mapping, findings: Findings) -> Iterator[Item]:
 def _column_item(rows: Item, column: str, written: Scalar, findings: Findings) -> Item:
     family, _, qualifier = column.partition(":")
     name = _bytes(qualifier, written, findings) if qualifier else None
-    return Item(rows.table, family.encode(), name, rows.start, rows.stop)
+    return Item(rows.table, key_bytes(family), name, rows.start, rows.stop)
 
 
 def _rows(tree: Mapping, findings: Findings) -> tuple[bytes, bytes | None]:

@@ -203,10 +203,10 @@ class BatchFile:
             )
             raise NewerState(message)
         if labels.get(_STAGE_KEY) != stage.encode():
-            whose = labels.get(_STAGE_KEY, b"").decode(errors="replace")
+            whose = labels.get(_STAGE_KEY, b"").decode(errors="backslashreplace")
             raise DamagedState(self._path, f"is of the stage {whose!r} instead of {stage!r}")
         if labels.get(_FILE_KEY) != self.ref.name.encode():
-            which = labels.get(_FILE_KEY, b"").decode(errors="replace")
+            which = labels.get(_FILE_KEY, b"").decode(errors="backslashreplace")
             raise DamagedState(self._path, f"has the content of {which!r}")
         if self.ref.marks and self.count != len(self.ref.marks):
             wrong = f"has {self.count} batches instead of "

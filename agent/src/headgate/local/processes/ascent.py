@@ -146,6 +146,6 @@ class Ascent:
 
     def _failure(self, plan: PartPlan, what: str) -> str:
         log = self._places.log(plan.part.value)
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        lines = log.read_text(errors="backslashreplace").splitlines() if log.exists() else []
         tail = "\n".join(f"  {line[:300]}" for line in lines[-_LOG_TAIL_LINES:])
         return f"{plan.part.value} {what}; the end of {log}:\n{tail}"

@@ -47,7 +47,7 @@ def _acquire(descriptor: int, path: Path, patience: float, waiting: Callable[[st
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace") or "unknown"
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "backslashreplace") or "unknown"
             if time.monotonic() >= deadline:
                 raise InstanceBusyError(
                     f"process {holder} has held {path} for {patience:g} s; wait until it has "

@@ -281,7 +281,7 @@ async def _probe_way(
 
 def _text(reply: Reply) -> str:
     text = reply.fields.get(1, b"")
-    return text.decode("utf-8", "replace") if isinstance(text, bytes) else ""
+    return text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else ""
 
 
 def _read_reply(data: bytes, way: Way) -> Reply:

@@ -100,7 +100,7 @@ async def _demand(conversation: Conversation, name: str, arguments: bytes) -> Re
     error = next((value for number, value in reply.fields.items() if number and value), None)
     if error is not None:
         text = error.get(1, b"") if isinstance(error, dict) else error
-        said = text.decode("utf-8", "replace") if isinstance(text, bytes) else "an error"
+        said = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else "an error"
         raise ValueError(f"{name} was refused: {said.splitlines()[0] if said else 'no reason'}")
     return reply
 

@@ -61,7 +61,7 @@ class ObserverProcess:
             if self._process.poll() is None:
                 self._process.kill()
             self._process.wait()
-            tail = self.log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
+            tail = self.log.read_text(encoding="utf-8", errors="backslashreplace")[-_LOG_TAIL:]
             raise StartError(f"the observer did not get ready; its log {self.log} ends:\n{tail}")
         pairs = (word.split("=", 1) for word in words[1:])
         return {name: parse_address(address) for name, address in pairs}
@@ -140,7 +140,7 @@ def _read_line(handle: int, seconds: float) -> str:
             if not chunk:
                 return ""
             data += chunk
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "backslashreplace")
 
 
 def as_toml(config: ObserverConfig) -> str:

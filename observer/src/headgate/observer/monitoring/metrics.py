@@ -15,6 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from headgate.events import key_text
 from headgate.observer.monitoring.excerpts import excerpt
 
 _MAX_TABLES: Final = 1000  # names come from clients: labels must not grow with what they invent
@@ -229,7 +230,7 @@ class Metrics(Collector):
         reads = self.column_reads
         if table not in self.reads:
             table = _OTHER
-        name = column.decode("utf-8", "backslashreplace")
+        name = key_text(column)
         if len(column) > _LONGEST_COLUMN or (
             (table, name) not in reads and len(reads) >= _MAX_COLUMNS
         ):

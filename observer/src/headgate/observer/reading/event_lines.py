@@ -26,6 +26,7 @@ from headgate.events import (
     UpdateMessage,
     WatchList,
     origin_text,
+    printable_key,
 )
 
 HEADINGS: Final = ("time", "table", "row", "column", "kind", "outcome", "origin", "observer")
@@ -34,15 +35,8 @@ _KINDS: Final = {kind: kind.name.lower().replace("_", "-") for kind in UpdateKin
 _COUNTER_BYTES: Final = 8
 
 
-def escape(data: bytes) -> str:
-    r"""Return bytes as HBase's shell shows them: what is not printable ASCII as ``\xNN``."""
-    return "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte != 0x5C else f"\\x{byte:02X}" for byte in data
-    )
-
-
 class UpdateLine(Struct, frozen=True, tag_field="event", tag="update", kw_only=True):
-    r"""An update of one cell. Row, column and value are escaped as HBase's shell does (``\xNN``).
+    r"""An update of one cell. Row, column and value are texts of keys, unprintables as ``\xNN``.
 
     ``time`` (UTC, ISO 8601) is when the observer had the request. ``timestamp`` is the cell's, in
     ms, where the client gave one; None: HBase did, by its own clock. ``ambiguous``: another request
@@ -138,7 +132,7 @@ def _writer(origin: OriginText | None) -> str:
 
 def _plain(text: str) -> str:
     """Return text without what would move a terminal's cursor."""
-    return text if text.isprintable() else escape(text.encode("utf-8", "surrogateescape"))
+    return text if text.isprintable() else printable_key(text.encode("utf-8", "surrogateescape"))
 
 
 def update_lines(
@@ -216,8 +210,8 @@ def _cell_line(
     return UpdateLine(
         time=_iso(part.received),
         table=_plain(batch.table),
-        row=escape(batch.rows[at]),
-        column=escape(batch.columns[at]),
+        row=printable_key(batch.rows[at]),
+        column=printable_key(batch.columns[at]),
         kind=_KINDS[kind] if kind is not None else f"kind-{batch.kinds[at]}",
         outcome=str(part.outcome),
         method=part.method,
@@ -247,7 +241,7 @@ def _value(kind: UpdateKind | None, value: bytes) -> str:
     counter = kind in (UpdateKind.INCREMENT, UpdateKind.INCREMENT_DELTA)
     if counter and len(value) == _COUNTER_BYTES:
         return str(int.from_bytes(value, "big", signed=True))
-    return escape(value)
+    return printable_key(value)
 
 
 def control_line(message: ControlMessage, written: float) -> Line:

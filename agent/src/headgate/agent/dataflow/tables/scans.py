@@ -16,7 +16,7 @@ from headgate.engine import (
     ScanBegun,
     ScanContainer,
 )
-from headgate.events import Container
+from headgate.events import Container, printable_key
 from headgate.flows import Mode
 
 _MILLISECONDS = 1000
@@ -158,4 +158,5 @@ def _shown(row: bytes | None) -> str:
     """Return the edge of some rows for people."""
     if row is None:
         return "the end"
-    return repr(row.removesuffix(b"\0").decode("utf-8", "backslashreplace")) if row else "the first"
+    shown = printable_key(row.removesuffix(b"\0"))
+    return f"'{shown}'" if row else "the first"
