@@ -240,7 +240,7 @@ class Observer:
         )
 
     def _watch_by_pattern(self, config: ObserverConfig) -> None:
-        self._control.patterns = TablePatterns.of(config)
+        self._hearing.watch_by_pattern(TablePatterns.of(config))
 
     def _change_journal(self, config: JournalSettings) -> None:
         self._journal.reconfigure(

@@ -11,6 +11,7 @@ from headgate.observer.control.barriers import BarrierResponder
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.lease import LeaseRenewer
 from headgate.observer.control.state import ControlState
+from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.control.topic import Heard
 from headgate.observer.publishing.publisher import Publisher
 
@@ -58,3 +59,10 @@ class Hearing:
         self._gates.tend()
         for table in self._control.watched:
             self._publisher.prepare(table, values=self._control.wants_values(table))
+        # One that no list names any more may still be watched for its name.
+        self._publisher.publish_values(self._control.wants_values)
+
+    def watch_by_pattern(self, patterns: TablePatterns) -> None:
+        """Have other tables watched for their names."""
+        self._control.patterns = patterns
+        self._publisher.publish_values(self._control.wants_values)

@@ -200,6 +200,11 @@ class Publisher:
         if dropped is not None:
             self._append(name, self._gap_since(dropped))
 
+    def publish_values(self, wanted: Callable[[str], bool]) -> None:
+        """Publish the values of those known tables from now on whose values are wanted."""
+        for name, table in self._tables.items():
+            table.values = wanted(name)
+
     def add(self, name: str, ended: Ended) -> None:
         """Publish what ended, after all that was added to the table before."""
         self._deliveries.open(ended.intent)
