@@ -32,6 +32,7 @@ class ScriptedRun:
         self.containers = tuple(flow.containers)
         self.cut = Cut({name: (len(rows),) for name, rows in flow.containers.items()})
         self.driver_rows = flow.driver_rows
+        self.code = dict(flow.code)
         self.parameters: dict[str, Any] = {}
         self.written: dict[str, list[dict[str, Any]]] = {}
         self.result = ""
@@ -78,6 +79,10 @@ class ScriptedFlow:
         self.namings: dict[str, NamedColumns] = {}
         """By container, where its columns are not all declared and of one family."""
         self.driver_rows = 50_000
+        self.code: dict[str, str] = {}
+        """Hashes of the modules of the stages that run."""
+        self.described: dict[str, str] = {}
+        """Hashes of what the containers are."""
         self.spark: Any = None
         """A session, where runs are to have one."""
         self._runs = 0
@@ -101,6 +106,7 @@ class ScriptedFlow:
             purpose,
             dict(sources or {}),
             dict(sinks or {}),
+            dict(self.described),
         )
 
     def attempt(

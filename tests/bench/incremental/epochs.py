@@ -157,7 +157,7 @@ class Chain:
 
     def _keep(self) -> None:
         named = Manifest(
-            self._stage.name, self._stage.version, self._epochs, self._match, self.buckets
+            self._stage.name, self._stage.code, self._epochs, self._match, self.buckets
         )
         write_manifest(self._store, self._manifest, named)
 

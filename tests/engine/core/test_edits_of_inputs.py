@@ -180,7 +180,9 @@ def test_a_stage_that_reads_less_begins_anew(edit):
 
 def test_stages_that_feed_each_other_wait_instead_of_being_wrong(edit):
     def looped(*inputs: str) -> ActionSpec:
-        return replace(source("a"), stage=ActionFlows({i: FlowId("b", "u") for i in inputs}, "u"))
+        return replace(
+            source("a"), stage=ActionFlows({i: FlowId("b", "u") for i in inputs}, ("u",))
+        )
 
     tester = settled(looped(), reader("b", x="a.u"))
     edit(tester, dataflow(looped("back"), reader("b", x="a.u")))

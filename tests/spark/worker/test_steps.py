@@ -46,6 +46,26 @@ def test_a_module_is_read_once(module: str, tmp_path: Path) -> None:
     assert code.load(f"{module}:step", [str(tmp_path)]) is first
 
 
+def test_what_a_module_computes_is_told_by_the_text_that_was_read(
+    module: str, tmp_path: Path
+) -> None:
+    code, path = StepCode(), tmp_path / f"{module}.py"
+    code.load(f"{module}:step", [str(tmp_path)])
+    known = code.identity(f"{module}:step")
+    write(path, "number = 2\ndef step(run):\n    return run + number\n")
+    assert set(known) == {module}
+    assert code.identity(f"{module}:step") == known
+    code.load(f"{module}:step", [str(tmp_path)], anew=True)
+    assert code.identity(f"{module}:step") != known
+
+
+def test_a_module_that_is_imported_only_later_counts_too(package: str, tmp_path: Path) -> None:
+    code = StepCode()
+    code.load(f"{package}.flow:step", [str(tmp_path)])
+    names = {name.removeprefix(package) for name in code.identity(f"{package}.flow:step")}
+    assert names == {"", ".flow", ".formula", ".late"}
+
+
 def test_code_that_has_not_changed_is_not_read_anew(module: str, tmp_path: Path) -> None:
     code = StepCode()
     first = code.load(f"{module}:step", [str(tmp_path)])

@@ -5,22 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headgate.flows import launchers
-from headgate.flows.launchers import (
-    LAUNCHER_KINDS,
-    AirflowLauncher,
-    CommandLauncher,
-    ConnectLauncher,
-    JobLauncher,
-    Launcher,
-    LauncherSettings,
-    SessionLauncher,
-    StepLauncher,
-    SubmitLauncher,
-)
-
 if TYPE_CHECKING:
+    from headgate.flows import launchers
     from headgate.flows.building import load_dataflow, parse_dataflow
+    from headgate.flows.code import ModuleText, code_of, digest
     from headgate.flows.dataflow import (
         Dataflow,
         OozieOrigin,
@@ -29,6 +17,23 @@ if TYPE_CHECKING:
     )
     from headgate.flows.differences import Change, ChangeKind, changes
     from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
+    from headgate.flows.identity import (
+        ActionIdentity,
+        container_identities,
+        identity_of,
+    )
+    from headgate.flows.launchers import (
+        LAUNCHER_KINDS,
+        AirflowLauncher,
+        CommandLauncher,
+        ConnectLauncher,
+        JobLauncher,
+        Launcher,
+        LauncherSettings,
+        SessionLauncher,
+        StepLauncher,
+        SubmitLauncher,
+    )
     from headgate.flows.limits import bounded_actions, scale_limits
     from headgate.flows.oozie import (
         ImportChoices,
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LAUNCHER_KINDS",
+    "ActionIdentity",
     "AirflowLauncher",
     "Change",
     "ChangeKind",
@@ -60,6 +66,7 @@ __all__ = [
     "Launcher",
     "LauncherSettings",
     "Mode",
+    "ModuleText",
     "OozieOrigin",
     "PoolMember",
     "Problem",
@@ -72,7 +79,11 @@ __all__ = [
     "WaveSpec",
     "bounded_actions",
     "changes",
+    "code_of",
+    "container_identities",
+    "digest",
     "export_workflow",
+    "identity_of",
     "import_workflow",
     "launchers",
     "load_dataflow",
@@ -89,25 +100,41 @@ __all__ = [
 ]
 
 _LATE = {
+    "ActionIdentity": "identity",
+    "AirflowLauncher": "launchers",
     "Change": "differences",
     "ChangeKind": "differences",
+    "CommandLauncher": "launchers",
+    "ConnectLauncher": "launchers",
     "Dataflow": "dataflow",
     "DataflowErrors": "grammar.problems",
     "Deletes": "sections.modes",
     "FoundBy": "sections.modes",
     "ImportChoices": "oozie",
     "ImportedWorkflow": "oozie",
+    "JobLauncher": "launchers",
+    "LAUNCHER_KINDS": "launchers",
+    "Launcher": "launchers",
+    "LauncherSettings": "launchers",
     "Mode": "sections.modes",
+    "ModuleText": "code",
     "OozieOrigin": "dataflow",
     "PoolMember": "pools",
     "Problem": "grammar.problems",
     "ScanSpec": "sections.modes",
+    "SessionLauncher": "launchers",
     "Severity": "grammar.problems",
+    "StepLauncher": "launchers",
+    "SubmitLauncher": "launchers",
     "WaveEnd": "dataflow",
     "WaveSpec": "dataflow",
     "bounded_actions": "limits",
     "changes": "differences",
+    "code_of": "code",
+    "container_identities": "identity",
+    "digest": "code",
     "export_workflow": "oozie",
+    "identity_of": "identity",
     "import_workflow": "oozie",
     "load_dataflow": "building",
     "load_workflow_text": "oozie",
@@ -125,6 +152,8 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "launchers":
+        return import_module(f"{__name__}.launchers")
     module = _LATE.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

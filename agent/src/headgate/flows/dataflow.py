@@ -85,6 +85,8 @@ class Dataflow(Struct, frozen=True):
     state: str = ""
     """Where its stages keep their files, as written: a directory or a URI; empty where the agent
     has a place for them."""
+    depends: dict[str, tuple[str, ...]] = {}
+    """By action, files that its code reads, as written: from the dataflow file's directory on."""
     on_change: dict[str, OnChange] = {}
     """By stage, what becomes of a state that another version wrote."""
     files: dict[str, FilesSpec] = {}

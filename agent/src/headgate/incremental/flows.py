@@ -46,6 +46,8 @@ class FlowCursor(Struct, frozen=True, tag="flow"):
     columns: bytes
     """Arrow's schema of the flow, serialised, for runs that read nothing of it; empty as ``last``.
     """
+    whole: str = ""
+    """The name of the last increment that was all there was; empty where none is known."""
 
 
 class _Made(Struct, frozen=True, eq=False):
@@ -91,6 +93,21 @@ class FlowReader:
             DamagedState: an increment is not there.
         """
         return any(made.whole for made in self._made(flow))
+
+    def made_anew(self, cursors: Mapping[str, bytes]) -> list[str]:
+        """Return the flows whose maker has begun with nothing since their cursors were written."""
+        return [
+            flow
+            for flow in self._request.increments
+            if flow in cursors
+            and (cursor := _flow_cursor(cursors[flow])) is not None
+            and self._whole(flow, cursor) != cursor.whole != ""
+        ]
+
+    def _whole(self, flow: str, before: FlowCursor | None) -> str:
+        """Return the newest increment that is all there is, of those that are or were read."""
+        known = "" if before is None else before.whole
+        return next((made.name for made in self._made(flow) if made.whole), known)
 
     def moved(self, cursors: Mapping[str, bytes]) -> str:
         """Return in words which flows come from elsewhere than when their cursors were written."""
@@ -171,13 +188,17 @@ class FlowReader:
                 )
                 raise StageError(message)
         columns = schema.serialize().to_pybytes()
-        self.cursors[flow] = msgspec.msgpack.encode(FlowCursor(made[-1].name, columns))
+        after = FlowCursor(made[-1].name, columns, self._whole(flow, before))
+        self.cursors[flow] = msgspec.msgpack.encode(after)
         return Increment(self._rows(made, schema), whole=self.is_whole(flow))
 
     def _made(self, flow: str) -> list[_Made]:
         if flow not in self._found:
             names = self._request.increments[flow]
-            self._found[flow] = [_found(self._store, name) for name in names]
+            made = [_found(self._store, name) for name in names]
+            # What was made before a maker began anew does not count any more.
+            start = max((at for at, one in enumerate(made) if one.whole), default=0)
+            self._found[flow] = made[start:]
         return self._found[flow]
 
     def _rows(self, made: Iterable[_Made], schema: pa.Schema) -> pa.Table | DataFrame:

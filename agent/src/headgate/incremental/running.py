@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from shlex import quote
 from typing import Final
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
 from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
+from headgate.incremental.changes import Answer, StageChange, changes_of, written_by
 from headgate.incremental.containers import cursor_of, cut_of, renamed
 from headgate.incremental.epochs.bucket import stored_schema
 from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
@@ -35,11 +37,12 @@ from headgate.incremental.state.manifest import (
     Manifest,
     Publication,
     Sending,
+    WrittenBy,
     read_manifest,
     write_manifest,
 )
 from headgate.incremental.state.names import Writer, folder
-from headgate.incremental.state.rows import Match, stored_as_state
+from headgate.incremental.state.rows import Match
 from headgate.incremental.stored import stage_name
 from headgate.incremental.topics.kafka import KafkaTopics, Topics
 from headgate.incremental.topics.sending import TopicSink
@@ -217,61 +220,44 @@ class StageRun:
             return None
         if self._request.purpose is RunPurpose.REBUILD:
             # Not even read: that it cannot be read may be why it is made anew.
-            self._check_rebuild("somebody asked for it")
             return None
         manifest = read_manifest(self._store, self._previous)
         # Whoever committed it may have been gone before it could: then nobody else does it.
         publish(manifest, self._store, self._topics, self._stores)
-        change = self._change(manifest)
-        if not change:
+        if (anew := self._flows.made_anew(manifest.cursors)) and self._is_whole():
+            print(f"`{self._stage.name}` begins anew, as {_listed(anew)} came whole again")
+            return None
+        if anew:
+            words = f"{_listed(anew)} came whole again, since what makes it was made anew"
+            raise ChangedStage(self._cannot_be_rebuilt(words))
+        changes = list(self._changes(manifest))
+        if not changes:
             return manifest
+        words = "; ".join(change.words for change in changes)
         match self._request.on_change:
             case OnChange.REBUILD:
-                self._check_rebuild(change)
+                self._check_rebuild(words)
                 return None
-            case OnChange.KEEP if self._keeps(manifest):
+            case OnChange.KEEP if all(change.answer is Answer.KEPT for change in changes):
                 return manifest
-        message = (
-            f"the state of `{self._stage.name}` was written by another stage than that of now: "
-            f"{change}. Say by `on_change: rebuild` in action `{self._run.action}` that it is made "
-            "anew from all that its inputs hold, or by `on_change: keep`, where only the version "
-            "differs, that it is right as it is"
+        raise ChangedStage(self._refusal(words, changes))
+
+    def _changes(self, manifest: Manifest) -> Iterator[StageChange]:
+        yield from changes_of(
+            self._stage,
+            manifest,
+            match=self._match,
+            schemas=self._schemas(),
+            now=self._written_by(),
+            read_by_stages=frozenset(self._request.outputs),
         )
-        raise ChangedStage(message)
-
-    def _change(self, manifest: Manifest) -> str:
-        if manifest.match is not self._match:
-            return f"it matched by {manifest.match}, and now by {self._match}"
-        if self._columns_differ(manifest):
-            return "its state or its outputs have other columns"
-        if unread := [flow for flow in self._stage.inputs if flow not in manifest.cursors]:
-            return f"it did not read {', '.join(f'`{flow}`' for flow in unread)}"
-        if manifest.code != self._stage.code:
-            return f"its version was {manifest.code!r} and is {self._stage.code!r}"
-        if moved := self._moved(manifest):
-            return moved
-        return ""
-
-    def _keeps(self, manifest: Manifest) -> bool:
-        """Return whether a state can be gone on with: only the version differs."""
-        same = manifest.match is self._match and not self._columns_differ(manifest)
-        known = all(flow in manifest.cursors for flow in self._stage.inputs)
-        return same and known and not self._moved(manifest)
-
-    def _columns_differ(self, manifest: Manifest) -> bool:
-        known, schemas = dict(manifest.schemas), self._schemas()
-        if STATE in known:
-            stored = stored_as_state(pa.ipc.read_schema(pa.py_buffer(known[STATE])))
-            known[STATE] = stored.serialize().to_pybytes()
-        return known != schemas
-
-    def _moved(self, manifest: Manifest) -> str:
         read = {flow: at for flow, at in manifest.cursors.items() if flow in self._stage.inputs}
         if moved := self._flows.moved(read):
-            return moved
+            yield StageChange(moved, Answer.REBUILT)
         named = {flow: at for flow, at in read.items() if self._is_container(flow)}
-        words = {flow: renamed(at, self._run.naming(flow)) for flow, at in named.items()}
-        return "; ".join(f"of `{flow}` {said}" for flow, said in words.items() if said)
+        for flow, at in named.items():
+            if said := renamed(at, self._run.naming(flow)):
+                yield StageChange(f"of `{flow}` {said}", Answer.REBUILT)
 
     def _is_container(self, flow: str) -> bool:
         request = self._request
@@ -282,17 +268,43 @@ class StageRun:
         """Return whether a flow is a container with columns that it does not declare."""
         return self._is_container(flow) and self._run.naming(flow).is_open
 
+    def _refusal(self, words: str, changes: Sequence[StageChange]) -> str:
+        said, action = self._request.on_change, f"action `{self._run.action}`"
+        ways = [f"have it made anew: `{self._rebuild_command()}`"]
+        if not self._request.increments:
+            ways.append(f"say `on_change: rebuild` in {action}, which holds for all changes")
+        if said is not OnChange.KEEP and all(one.answer is Answer.KEPT for one in changes):
+            ways.append(f"say `on_change: keep` in {action}, if the state is right as it is")
+        kept = ", which cannot be kept" if said is OnChange.KEEP else ""
+        return (
+            f"the state of `{self._stage.name}` was written by another stage than that of now"
+            f"{kept}: {words}. {_either(ways)}"
+        )
+
+    def _rebuild_command(self) -> str:
+        dataflow, action = quote(self._run.dataflow), quote(self._run.action)
+        sources = " --with-sources" if self._request.increments else ""
+        return f"headgate stage rebuild {dataflow} {action}{sources}"
+
+    def _is_whole(self) -> bool:
+        """Return whether all that is read of other stages is all that there is."""
+        return all(self._flows.is_whole(flow) for flow in self._request.increments)
+
     def _check_rebuild(self, change: str) -> None:
         """Raise where flows that other stages make do not come whole."""
+        if not self._is_whole():
+            raise ChangedStage(self._cannot_be_rebuilt(change))
+
+    def _cannot_be_rebuilt(self, change: str) -> str:
         parts = [flow for flow in self._request.increments if not self._flows.is_whole(flow)]
-        if parts:
-            names = ", ".join(f"`{flow}`" for flow in parts)
-            message = (
-                f"`{self._stage.name}` cannot be rebuilt ({change}): what was read of {names} is "
-                "not kept. Have the stages that make it rebuilt first, by another `version` and "
-                "`on_change: rebuild`, or remove the dataflow and submit it again"
-            )
-            raise ChangedStage(message)
+        return (
+            f"`{self._stage.name}` cannot be rebuilt by itself ({change}): what was read of "
+            f"{_listed(parts)} is not kept. Have it rebuilt with the stages that make it: "
+            f"`{self._rebuild_command()}`"
+        )
+
+    def _written_by(self) -> WrittenBy:
+        return written_by(self._stage, self._run.code, self._request.containers)
 
     @property
     def _match(self) -> Match:
@@ -393,4 +405,14 @@ class StageRun:
             },
             dict(publications),
             sendings,
+            self._written_by(),
         )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _either(ways: Sequence[str]) -> str:
+    text = "; or ".join(ways)
+    return f"{text[0].upper()}{text[1:]}"

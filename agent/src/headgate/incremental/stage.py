@@ -41,7 +41,7 @@ class Stage:
         over_open: the stage that runs instead of this one where an input flow is a container whose
             columns are not all declared, so that whole rows may go.
         version: of the code, as far as it matters to the state: after another one it is asked what
-            is to become of a state.
+            is to become of a state. Left out, any change of the code is another version.
         framing: by output flow, a column or a function of a row whose values (whole numbers, text,
             days) are framing keys: rows that have one in common are one increment, which is read
             once one of another key is there. Left out, what an epoch makes is one increment.
@@ -61,7 +61,7 @@ class Stage:
         translate_tables: TranslateTables | None = None,
         translate_stream: TranslateStream | None = None,
         state: StateFlow | None = None,
-        version: str = "1",
+        version: str | None = None,
         framing: Mapping[str, Framing] | None = None,
         over_open: Stage | None = None,
     ) -> None:

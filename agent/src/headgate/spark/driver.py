@@ -70,7 +70,7 @@ def current_run(
     return _run(spark, replace(request, kafka_properties=properties))
 
 
-def _run(spark: SparkSession, request: StepRequest) -> Run:
+def _run(spark: SparkSession, request: StepRequest, code: Mapping[str, str] | None = None) -> Run:
     register_sources(spark)
     pool = ReaderPool()
     return Run(
@@ -78,6 +78,7 @@ def _run(spark: SparkSession, request: StepRequest) -> Run:
         request,
         readers=lambda: pool.lent(request),
         cancelled=lambda: False,
+        code=code,
         on_named=lambda result: until_answered(lambda: _keep(request, result)),
     )
 
@@ -133,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         step = code.load(request.entry, here)
         _note(options.code, code)
         try:
-            step(_run(spark, request))
+            step(_run(spark, request, code.identity(request.entry)))
         finally:
             _note(options.code, code)  # what it has imported meanwhile is part of it
     finally:

@@ -83,6 +83,8 @@ class StageRequest(Struct, frozen=True):
     """By input flow that is in files or a topic, where it is."""
     sinks: dict[str, FilesSpec | TopicSpec] = {}
     """By output flow that goes to files or a topic, where it goes."""
+    containers: dict[str, str] = {}
+    """By container, a hash of its cells, codec and keys."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):

@@ -57,11 +57,13 @@ class Run:
         readers: lends a consumer for the time of a read.
         cancelled: returns whether the run was cancelled.
         on_named: called with each result that the step names.
+        code: by module that the step needs, the hash of its syntax tree; nothing where not known.
 
     Attributes:
         spark: the session.
         undecoded: values that the driver read for the step and that their codec could not.
         result: what the run's commit names, as the step has it by now.
+        code: by module that the step needs, the hash of its syntax tree.
     """
 
     def __init__(
@@ -71,10 +73,12 @@ class Run:
         readers: Callable[[], AbstractContextManager[UpdateReader]],
         cancelled: Callable[[], bool],
         on_named: Callable[[str], object] = lambda _: None,
+        code: Mapping[str, str] | None = None,
     ) -> None:
         self.spark = spark
         self.undecoded = UndecodedValues()
         self.result = ""
+        self.code = dict(code or {})
         self._on_named = on_named
         self._following: list[Callable[[], object]] = []
         self._request = request

@@ -25,6 +25,9 @@ STATE: Final = "state"
 GROUP: Final = "_group"
 """The column of tables of groups that says of which group a row is: its number, from 0."""
 
+_UNVERSIONED: Final = "1"
+"""How states name the version of a stage that gives none."""
+
 Adu = dict[str, Any]
 """An application data unit: one row, by column."""
 
@@ -193,8 +196,8 @@ class StageSpec(Struct, frozen=True, eq=False):
     translate_stream: TranslateStream | None
     """Instead of both."""
     state: StateFlow | None
-    version: str
-    """Of its code, as far as it matters to the state."""
+    version: str | None
+    """Of its code, as far as it matters to the state; None where each change of it does."""
     framing: Mapping[str, Framing] = {}
     """Of output flows whose rows are several increments, by what they have in common."""
     before: Mapping[str, tuple[Fused, ...]] = {}
@@ -314,7 +317,18 @@ class StageSpec(Struct, frozen=True, eq=False):
             for flow, stages in sorted(flows.items())
             for each in stages
         ]
-        return ", ".join([self.version, *fused])
+        return ", ".join([self.version or _UNVERSIONED, *fused])
+
+    @property
+    def goes_by_code(self) -> bool:
+        """Whether a change of its code is another version: of it, or of what is fused with it."""
+        fused = (
+            each.stage
+            for some in (self.before, self.after)
+            for one in some.values()
+            for each in one
+        )
+        return self.version is None or any(stage.goes_by_code for stage in fused)
 
     @property
     def is_by_unit(self) -> bool:

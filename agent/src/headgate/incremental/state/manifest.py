@@ -83,6 +83,19 @@ class Sending(Struct, frozen=True):
         return sum(ref.rows for ref in self.files)
 
 
+class WrittenBy(Struct, frozen=True):
+    """What the stage that wrote a state was, besides its version; nothing in states of before."""
+
+    keys: dict[str, str] = {}
+    """What decides on groups and their order, in words; see ``StageShape``."""
+    settings: dict[str, str] = {}
+    """What else it says of itself."""
+    modules: dict[str, str] = {}
+    """By module of its code, the hash of the syntax tree."""
+    containers: dict[str, str] = {}
+    """By input flow that is a container, a hash of its cells, codec and keys."""
+
+
 class Manifest(Struct, frozen=True):
     """The state of a stage after an epoch, what the epoch put out, and what it has read."""
 
@@ -105,6 +118,7 @@ class Manifest(Struct, frozen=True):
     """By location, what becomes visible there once the manifest is committed."""
     sendings: tuple[Sending, ...] = ()
     """What is sent to topics once the manifest is committed, if it was not by then."""
+    written_by: WrittenBy = WrittenBy()
 
     @property
     def names(self) -> frozenset[str]:

@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from pyspark import cloudpickle
 
+from headgate.flows import ModuleText, code_of
 from headgate.spark.worker.code_hash import code_hash, digest_of
 
 _READINGS: Final = 5
@@ -27,6 +28,9 @@ _READINGS: Final = 5
 
 _SETTLED_NANOSECONDS: Final = 2_000_000_000
 """The age from which a file's times are trusted: that of the coarsest clocks of file systems."""
+
+
+_PACKAGE: Final = "__init__.py"
 
 
 class UnknownStep(Exception):
@@ -55,6 +59,7 @@ class _Source(Struct, frozen=True):
     """A module's file as it was read."""
 
     path: str
+    text: bytes
     digest: bytes
     stamp: _Stamp
 
@@ -109,6 +114,25 @@ class StepCode:
                     for name, source in self._sources.items()
                 }
             )
+
+    def identity(self, entry: str) -> dict[str, str]:
+        """Return hashes of the syntax trees of an entry's module and of all that it imports.
+
+        Modules count as they were read; those that are imported only later, as their files are.
+        """
+        with self._lock:
+            return code_of(entry.partition(":")[0], self._text)
+
+    def _text(self, name: str) -> ModuleText | None:
+        source = self._sources.get(self._prefix + name)
+        if source is not None:
+            return ModuleText(source.text, Path(source.path).name == _PACKAGE)
+        for root in self._roots:
+            place = Path(root, *name.split("."))
+            for file in (place / _PACKAGE, place.with_name(f"{place.name}.py")):
+                if file.is_file():
+                    return ModuleText(file.read_bytes(), file.name == _PACKAGE)
+        return None
 
     def load(
         self, entry: str, python_path: Sequence[str], *, anew: bool = False
@@ -182,7 +206,7 @@ class StepCode:
                 return source.path
             if digest != source.digest:
                 return source.path
-            self._sources[name] = _Source(source.path, digest, stamp)
+            self._sources[name] = structs.replace(source, stamp=stamp)
         return None
 
     def _forget(self) -> None:
@@ -265,7 +289,7 @@ class StepCode:
                 raise CodeChanged(message, name=name, path=path)
             stamp = _stamp(path)
             source = Path(path).read_bytes()
-            self._sources[name] = _Source(path, digest_of(source), stamp)
+            self._sources[name] = _Source(path, source, digest_of(source), stamp)
         lines = decode_source(source).splitlines(keepends=True)
         # Without a time of its own a file's lines are not looked for on disk again.
         linecache.cache[path] = (len(source), None, lines, path)

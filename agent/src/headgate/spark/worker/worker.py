@@ -338,6 +338,7 @@ class Worker:
                 request,
                 readers=lambda: self._readers.lent(request),
                 cancelled=attempt.cancelled.is_set,
+                code=space.code.identity(request.entry),
             )
             attempt.call(step, run)
         except LostClaim as error:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from headgate.agent.state.sealed import Definition
 from headgate.engine import FilesSpec, Launch, OnChange, TopicSpec, WatchedContainer
-from headgate.flows import Dataflow, SessionLauncher, session_roots
+from headgate.flows import Dataflow, SessionLauncher, container_identities, session_roots
 from headgate.spark import StageRequest, StartSession
 
 
@@ -70,6 +70,7 @@ def stage_request(
         launch.purpose,
         {name: known[name] for name in action.reads if name in known},
         {name: known[name] for name in action.writes if name in known},
+        container_identities(dataflow),
     )
 
 
