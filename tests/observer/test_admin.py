@@ -133,3 +133,25 @@ def test_a_thinned_value_counts_for_all_that_it_stands_for() -> None:
     assert histogram.total == pytest.approx(0.05 + 8 * 7.5)
     assert histogram.buckets() == [("0.1", 1), ("1.0", 9), ("+Inf", 17)]
     assert histogram.total == pytest.approx(0.05 + 8 * 7.5)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /hea"])
+def test_a_probe_is_answered_beside_any_number_of_lazy_connections(sent: bytes) -> None:
+    async def script() -> None:
+        health = ObserverHealth(serving=True, state="serving")
+        server = AdminServer(lambda: b"", lambda: health, dict)
+        address = await server.start("127.0.0.1", 0)
+        lazy = []
+        for _ in range(180):
+            lazy.append(await asyncio.open_connection(*address))
+            lazy[-1][1].write(sent)
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(5):
+            assert b"200 OK" in await reader.read()
+        assert len(server._waiting) <= 50
+        for _, each in [*lazy, (reader, writer)]:
+            each.close()
+        await server.close()
+
+    asyncio.run(script())

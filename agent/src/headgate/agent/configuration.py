@@ -264,6 +264,11 @@ class ApiAccess(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether probes and metrics are for everybody."""
     body_bytes: Annotated[int, Meta(ge=1024, le=1 << 26)] = 1 << 20
     """Of the longest body that is taken."""
+    connections: Annotated[int, Meta(ge=10)] = 1000
+    """Connections at a time. Beyond them the one gives way that has waited longest without a
+    request."""
+    request_seconds: Seconds = 10.0
+    """How long the head of a request may take to arrive."""
 
 
 class TrainingOptions(Struct, frozen=True, forbid_unknown_fields=True):

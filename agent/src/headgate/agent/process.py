@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import structlog
 import uvicorn
 
 from headgate.agent.api.access import (
+    Crowd,
+    CrowdLimits,
     Guard,
     GuardSettings,
     IdentifiedConnection,
@@ -39,6 +44,7 @@ from headgate.settings import (
 
 log = structlog.get_logger("headgate.agent")
 
+_LEAST_CONNECTIONS = 50  # to the API, however few files may be open
 _BACKLOG = 128  # connections waiting to be accepted
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- no names, unlike the others
 _LAST_ANSWERS = 2  # seconds for requests under way when the API closes
@@ -56,6 +62,7 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
             no observer is where HBase is asked for, or tokens or certificates cannot be used.
         Unreachable: HBase or Kafka did not answer in the configured time, or the API has ended.
     """
+    raise_open_files()
     guarding = Guarding(configuration)
     listener = _listen(configuration.api)
     address = _with_scheme(configuration, write_address(*listener.getsockname()[:2]))
@@ -138,9 +145,10 @@ class Guarding:
             body_bytes=access.body_bytes,
             denied=lambda reason: agent.metrics.denied.labels(reason).inc(),
         )
+        limits = CrowdLimits(served_connections(access.connections), access.request_seconds)
         config = uvicorn.Config(
             Guard(make_application(agent, peers), settings),
-            http=IdentifiedConnection,
+            http=cast("Any", partial(IdentifiedConnection, Crowd(limits))),
             ws="none",
             log_config=None,
             access_log=False,
@@ -158,6 +166,20 @@ class Guarding:
     def credentials(self) -> tuple[Credentials, ...]:
         """All whose files are followed."""
         return tuple(each for each in (self._credentials, self._peers) if each is not None)
+
+
+def served_connections(wanted: int) -> int:
+    """Return how many of the wanted connections the open files of this process allow."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(_LEAST_CONNECTIONS, most // 2))
+
+
+def raise_open_files() -> None:
+    """Allow this process as many open files as its user may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def own_names(configuration: AgentConfiguration, advertised: str) -> frozenset[str]:

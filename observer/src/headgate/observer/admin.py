@@ -25,6 +25,9 @@ _CLIENT_GONE = (
     asyncio.LimitOverrunError,
 )
 _REQUEST_SECONDS = 10.0
+_MOST_WAITING = 50
+"""Connections that may wait for their request: the descriptors that listeners leave to the observer
+itself are about twice as many."""
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
@@ -50,6 +53,8 @@ class AdminServer:
         self._health = health
         self._upstreams = upstreams
         self._server: asyncio.Server | None = None
+        self._waiting: dict[asyncio.Task[object], None] = {}
+        """What serves connections whose request has not come, the oldest first."""
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; return the address that was taken.
@@ -68,9 +73,18 @@ class AdminServer:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - the server has made one
+        if len(self._waiting) >= _MOST_WAITING:
+            # Whoever means it sends its request at once.
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.cancel()
+        self._waiting[task] = None
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
+                self._waiting.pop(task, None)
                 status, kind, body = await self._answer(head)
                 writer.write(
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
@@ -81,7 +95,11 @@ class AdminServer:
         except _CLIENT_GONE:
             # Whoever asked is gone or sent no HTTP request.
             pass
+        except asyncio.CancelledError:
+            # Another needs its place, or the server ends.
+            writer.transport.abort()
         finally:
+            self._waiting.pop(task, None)
             writer.close()
 
     async def _answer(self, head: bytes) -> tuple[int, str, bytes]:

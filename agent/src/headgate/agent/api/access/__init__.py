@@ -1,6 +1,7 @@
 """Who may ask the agent's API for what, and what is taken from nobody."""
 
 from headgate.agent.api.access.connections import IdentifiedConnection, RenewedContext, follow_files
+from headgate.agent.api.access.crowd import Crowd, CrowdLimits
 from headgate.agent.api.access.guard import CALLER, SAFE_METHODS, Guard, GuardSettings, Note, note
 from headgate.agent.api.access.peers import FORWARDED, Peers
 from headgate.agent.api.access.tokens import (
@@ -22,6 +23,8 @@ __all__ = [
     "SAFE_METHODS",
     "Caller",
     "CertificateGrant",
+    "Crowd",
+    "CrowdLimits",
     "Guard",
     "GuardSettings",
     "IdentifiedConnection",

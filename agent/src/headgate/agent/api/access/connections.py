@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from headgate.agent.api.access.crowd import STALLED_SECONDS, Crowd
 from headgate.agent.api.access.guard import CERTIFICATE
 from headgate.settings import Credentials
 
@@ -42,11 +43,60 @@ class RenewedContext(ssl.SSLContext):
 
 
 class IdentifiedConnection(H11Protocol):
-    """A connection that puts the client's certificate into the scope of its requests."""
+    """A connection that puts the client's certificate into the scope of its requests.
+
+    It belongs to a crowd, in which it gives way to others while it has no request under way.
+    """
+
+    def __init__(self, crowd: Crowd, **given: Any) -> None:
+        """Serve a client; what is ``given`` is the server's."""
+        super().__init__(**given)
+        self._crowd = crowd
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def drop(self) -> None:
+        """Break the connection at once."""
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of requests."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._crowd.work(self)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        if not self.transport.is_closing():
+            self._crowd.wait(self)
+        super().on_response_complete()
+        if not self.cycle.response_complete:
+            self._crowd.work(self)  # its next request had come before
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take bytes, but not for ever."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self.drop)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has taken some."""
+        super().resume_writing()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the crowd."""
+        self._go_on()
+        self._crowd.leave(self)
+        super().connection_lost(exc)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note who connects."""
         super().connection_made(transport)
+        self._crowd.enter(self)
         certificate = transport.get_extra_info("peercert")
         if not certificate:
             return
