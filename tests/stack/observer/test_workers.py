@@ -191,6 +191,24 @@ def test_a_worker_that_is_killed_loses_nothing_and_the_others_go_on_serving(
     assert observer.stop() == 0
 
 
+@pytest.mark.soak
+def test_a_worker_that_hangs_is_announced_ended_and_started_again(
+    stack, config: ObserverConfig, start: Start
+) -> None:
+    observer = start(config)
+    victim, survivor = workers(observer)
+    victim.suspend()
+    await_that(lambda: "worker 1: it does not answer" in health(observer)["reasons"])
+    await_that(lambda: not victim.is_running(), 60)
+    await_that(lambda: samples(observer, "workers") == {(): WORKERS}, 60)
+    assert "a worker hangs: it is ended" in observer.log.read_text()
+    for connection in [connect(observer) for _ in range(16)]:
+        connection.tables()
+        connection.close()
+    assert survivor.is_running()
+    assert observer.stop() == 0
+
+
 def test_metrics_are_sums_that_do_not_fall_when_a_worker_ends(
     stack, config: ObserverConfig, start: Start
 ) -> None:

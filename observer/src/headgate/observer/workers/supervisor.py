@@ -42,6 +42,9 @@ _FIRST_BACKOFF = 0.25  # seconds until an ended worker is started again; doubled
 _LONGEST_BACKOFF = 15.0
 _STEADY_SECONDS = 30.0  # after which a worker that ends is not one that cannot start
 _ANSWER_SECONDS = 3.0  # that a worker may take to say how it is
+_LOOK_SECONDS = 5.0  # between two looks at whether a worker still answers
+_HANG_SECONDS = 15.0
+"""Of silence after which a worker is taken to hang: its longest turn takes a few seconds."""
 _KILL_SECONDS = 5.0  # beyond shutdown_seconds, until a worker that does not end is killed
 _PORT_SECONDS = 5.0  # until the workers of a supervisor that was killed have left the port
 _RETRY_SECONDS = 0.1
@@ -66,6 +69,10 @@ class WorkerSlot:
         self._requests = 0
         self._awaited: dict[int, asyncio.Future[WorkerStatus | None]] = {}
         self._wanted: ObserverConfig | None = None
+        self._heard_at = 0.0
+        """When it last said anything, by the loop's clock."""
+        self._speaks = False
+        """Whether the process has said anything yet."""
 
     async def start(self, *, admin: str, as_json: bool) -> None:
         """Start a process."""
@@ -81,6 +88,8 @@ class WorkerSlot:
                 pass_fds=[handle],
                 stdin=asyncio.subprocess.DEVNULL,
             )
+        self._speaks = False
+        self._heard_at = asyncio.get_running_loop().time()
         self.channel = await Channel.over(ours)
         self.channel.send(Begin(self.number, self.config, admin, as_json))
         if self._wanted is not None:
@@ -90,9 +99,12 @@ class WorkerSlot:
         """Take what the process says until it ends."""
         assert self.channel is not None  # noqa: S101 - it was started
         while (message := await self.channel.receive(FROM_WORKER)) is not None:
+            self._speaks = True
+            self._heard_at = asyncio.get_running_loop().time()
             match message:
                 case Ready():
                     self.ready.set()
+                    self.trouble = "it does not answer"
                 case Changed(config):
                     self.config = config
                 case WorkerStatus():
@@ -108,7 +120,12 @@ class WorkerSlot:
 
     async def status(self) -> WorkerStatus | None:
         """Return how the worker is; None if it does not say."""
-        if self.channel is None or not self.ready.is_set():
+        if not self.ready.is_set():
+            return None
+        return await self._ask()
+
+    async def _ask(self) -> WorkerStatus | None:
+        if self.channel is None:
             return None
         self._requests += 1
         number = self._requests
@@ -124,6 +141,23 @@ class WorkerSlot:
         if status is not None:
             self.metrics = status.metrics
         return status
+
+    async def end_if_hung(self, seconds: float) -> None:
+        """End the process if it has not answered for so many seconds; it may take longer to start.
+
+        One that is stopped, or whose loop stands still, holds clients that nobody serves.
+        """
+        await self._ask()
+        patience = seconds if self._speaks else self.config.start_seconds + seconds
+        silent = asyncio.get_running_loop().time() - self._heard_at
+        if silent > patience and self.process is not None and self.process.returncode is None:
+            _log.error(
+                "a worker hangs: it is ended",
+                number=self.number,
+                process=self.process.pid,
+                silent_seconds=round(silent, 1),
+            )
+            self.signal(signal.SIGKILL)
 
     def reconfigure(self, config: ObserverConfig) -> None:
         """Let the process, or the next one, change to another configuration."""
@@ -200,9 +234,11 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             keepers = [tasks.create_task(self._keep(worker)) for worker in self._workers]
             started = tasks.create_task(self._start(ready))
+            watches = [tasks.create_task(self._watch(worker)) for worker in self._workers]
             await self._stopping.wait()
             self._state = "ending"
-            started.cancel()
+            for task in (started, *watches):
+                task.cancel()
             await self._end_all(keepers)
         if self._failure:
             raise StartError(self._failure)
@@ -247,6 +283,11 @@ class Supervisor:
             await worker.start(admin=self.addresses.admin, as_json=self._as_json)
             if self._stopping.is_set():
                 worker.signal(signal.SIGTERM)
+
+    async def _watch(self, worker: WorkerSlot) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await worker.end_if_hung(_HANG_SECONDS)
 
     async def _end_all(self, keepers: list[asyncio.Task[None]]) -> None:
         seconds = max(worker.config.shutdown_seconds for worker in self._workers) + _KILL_SECONDS
