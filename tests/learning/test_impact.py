@@ -106,6 +106,16 @@ def test_a_container_that_is_gone_has_no_elements_and_is_all_error() -> None:
     assert found.current == 0.0
 
 
+def test_the_error_grows_until_the_last_element_is_gone() -> None:
+    ten = np.full(10, 5.0)
+    found = [
+        error(measure(np.zeros(gone), ten[:gone], version_of(ten), 10 - gone), ErrorMetric.RMSE)
+        for gone in range(11)
+    ]
+    assert found == sorted(found)
+    assert (found[1], found[9], found[10]) == pytest.approx((5.0 / 3.0, 15.0, math.sqrt(250.0)))
+
+
 def test_nothing_that_stays_nothing_is_no_error() -> None:
     found = of([0.0, 0.0], [0.0, 0.0])
     assert error(found, ErrorMetric.RELATIVE) == error_of_current(found) == 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -80,7 +81,8 @@ def states(draw: st.DrawFn) -> Values:
 def alone(known: ContainerHistory, wave: int, age: int, levels: Values | None) -> Impact:
     """Return a pair measured by itself."""
     now, then = known.values[wave], known.values[wave - age]
-    return measure(now, then, version_of(then, levels), int(known.elements[wave]), levels)
+    version = version_of(then, levels, int(known.elements[wave - age]))
+    return measure(now, then, version, int(known.elements[wave]), levels)
 
 
 @given(states(), st.booleans(), st.sampled_from((1, 9, 20, 1_000)))
@@ -226,7 +228,8 @@ def test_a_row_is_what_would_be_seen_of_touched_cells_at_that_moment() -> None:
         for age in range(1, min(wave, HORIZON) + 1):
             now, then = known.values[wave], known.values[wave - age]
             touched = random.permutation(np.flatnonzero(now != then))
-            version = version_of(then[random.permutation(len(then))], levels)
+            order = random.permutation(len(then))
+            version = version_of(then[order], levels, int(known.elements[wave - age]))
             measured = measure(
                 now[touched], then[touched], version, int(known.elements[wave]), levels
             )
@@ -239,6 +242,48 @@ def test_a_row_is_what_would_be_seen_of_touched_cells_at_that_moment() -> None:
             )
             assert table[wave, age].tobytes() == row_of(measured, context).tobytes()
     assert not table[2, 3].any()
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> tuple[Values, npt.NDArray[np.bool_]]:
+    """Values of both signs of elements that come, stand still and go, and which are present."""
+    waves, width = draw(st.integers(2, 6)), draw(st.integers(1, 6))
+    cell = st.sampled_from((-9.0, -2.5, -1.0, 0.0, 1.0, 4.0))
+    found, present = np.zeros((waves, width)), np.zeros((waves, width), np.bool_)
+    for wave in range(waves):
+        for at in range(width):
+            if wave and draw(st.booleans()):
+                found[wave, at], present[wave, at] = found[wave - 1, at], present[wave - 1, at]
+            elif draw(st.booleans()):
+                found[wave, at], present[wave, at] = draw(cell), True
+    return found, present
+
+
+@given(lives())
+@example((np.array([[-5.0, 0.0], [-5.0, -3.0]]), np.array([[True, False], [True, True]])))
+def test_what_is_missing_is_no_element_in_training_as_in_service(
+    lived: tuple[Values, npt.NDArray[np.bool_]],
+) -> None:
+    """A probe in service knows no element that was neither present nor touched."""
+    values, present = lived
+    waves, counts = len(values), present.sum(1)
+    levels = np.array([-6.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 2.0, 3.0])
+    times = 1.7e9 + 3600.0 * np.arange(waves, dtype=np.float64)
+    known = ContainerHistory(values, counts, np.zeros(waves, np.int64), times)
+    table = features(measured_pairs(known, HORIZON, levels), np.zeros(waves))
+    for wave in range(1, waves):
+        for age in range(1, min(wave, HORIZON) + 1):
+            earlier = wave - age
+            touched = (values[wave] != values[earlier]) | (present[wave] != present[earlier])
+            seen = values[earlier][present[earlier] | touched]
+            version = version_of(seen, levels, int(counts[earlier]))
+            measured = measure(
+                values[wave][touched], values[earlier][touched], version, int(counts[wave]), levels
+            )
+            for at, level in enumerate(levels):
+                assert measured.above[at] == (present[wave] & (values[wave] > level)).sum()
+            row = row_of(measured, WaveContext(float(times[wave]), age, 0, 0, 0.0))
+            assert table[wave, age].tobytes() == row.tobytes()
 
 
 def test_an_impact_that_was_given_is_one_feature_more() -> None:

@@ -146,7 +146,8 @@ class _Measured:
         states = self._states[container]
         now, then = states.values[wave], states.values[wave - 1]
         known = self._pairs[container].deciles if levels else None
-        version, elements = version_of(then, known), int(states.elements[wave])
+        version = version_of(then, known, int(states.elements[wave - 1]))
+        elements = int(states.elements[wave])
         return lambda: measure(now, then, version, elements, known)
 
     def impacts_and_errors(self) -> list[Overhead]:

@@ -29,7 +29,9 @@ class Version(Struct, frozen=True):
     sum: float
     """Σₙ x′."""
     above: tuple[int, ...] = ()
-    """By level, the elements with x′ above it."""
+    """By level, the elements present with x′ above it."""
+    elements: int = 0
+    """n′: elements present then; it counts only where a level is negative."""
 
 
 class Impact(Struct, frozen=True):
@@ -63,9 +65,9 @@ class Impact(Struct, frozen=True):
     crossed: tuple[int, ...] = ()
     """By level, the elements that it lies between: x on one side, x′ on the other."""
     above: tuple[int, ...] = ()
-    """By level, the elements with x above it."""
+    """By level, the elements present with x above it: what is missing is above no level."""
     above_before: tuple[int, ...] = ()
-    """By level, the elements with x′ above it."""
+    """By level, the elements present then with x′ above it."""
 
 
 class Impacts(Struct, frozen=True, eq=False):
@@ -125,16 +127,24 @@ _BY_LEVEL = ("crossed", "above", "above_before")
 _COUNTS = frozenset(("changed", "elements", "unknown", *_BY_LEVEL))
 
 
-def version_of(values: Values, levels: Values | None = None) -> Version:
+def version_of(
+    values: Values, levels: Values | None = None, elements: int | None = None
+) -> Version:
     """Return a container as it is.
 
     Args:
-        values: x of all its elements, shape (n,).
+        values: x of all its elements, and 0 for others that are missing, shape (n,) or longer.
         levels: in rising order, shape (k,); none where crossings are not asked for.
+        elements: n, where values of missing elements are among the others.
     """
     known = bounded(values)
-    above = () if levels is None else tuple((known > levels[:, None]).sum(1).tolist())
-    return Version(min(exact_total(np.abs(known)), LARGEST_TOTAL), _signed_total(known), above)
+    present = len(known) if elements is None else elements
+    above: tuple[int, ...] = ()
+    if levels is not None:
+        missing = (len(known) - present) * (levels < 0.0)
+        above = tuple(((known > levels[:, None]).sum(1) - missing).tolist())
+    magnitude = min(exact_total(np.abs(known)), LARGEST_TOTAL)
+    return Version(magnitude, _signed_total(known), above, present)
 
 
 def measure(
@@ -178,7 +188,9 @@ def measure(
         above_before = version.above
         now, then = x > levels[:, None], before > levels[:, None]
         crossed = tuple((now != then).sum(1).tolist())
-        more = (now.sum(1) - then.sum(1)).tolist()
+        # What was missing, or is now, stands as 0 above a negative level in one of both sums.
+        came = (elements - version.elements) * (levels < 0.0)
+        more = (now.sum(1) - then.sum(1) + came).tolist()
         above = tuple(a + b for a, b in zip(above_before, more, strict=True))
     return Impact(
         changed=len(x),
@@ -244,7 +256,7 @@ class ErrorMetric(StrEnum):
     RELATIVE = "relative"
     """Σₘ|x−x′| / Σₙ max(|x|, |x′|), in [0, 1] (3)."""
     RMSE = "rmse"
-    """√(Σₘ(x−x′)² / n), in the values' units (4)."""
+    """√(Σₘ(x−x′)² / n), in the values' units (4); where no element is left, n is 1."""
 
 
 OutputMetric = ErrorMetric | UserMetric
@@ -275,7 +287,7 @@ def error(measured: Impact, metric: ErrorMetric) -> float:
         return math.inf
     if metric is ErrorMetric.RELATIVE:
         return _share(measured.difference, measured.magnitude)
-    return math.sqrt(measured.squares / measured.elements) if measured.elements else 0.0
+    return math.sqrt(measured.squares / max(1, measured.elements))
 
 
 def impacts(measured: Impacts, metric: ImpactMetric) -> Values:
@@ -293,8 +305,7 @@ def errors_of(measured: Impacts, metric: ErrorMetric) -> Values:
     if metric is ErrorMetric.RELATIVE:
         found = _shares(measured.difference, measured.magnitude)
     else:
-        mean = measured.squares / np.maximum(1, measured.elements)
-        found = np.where(measured.elements > 0, np.sqrt(mean), 0.0)
+        found = np.sqrt(measured.squares / np.maximum(1, measured.elements))
     return np.where(measured.unknown > 0, math.inf, found)
 
 

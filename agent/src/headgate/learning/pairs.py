@@ -178,7 +178,7 @@ def _measure_large(
         for age in range(1, min(wave, horizon) + 1):
             if large[wave] or large[wave - age]:
                 now, then = history.values[wave], history.values[wave - age]
-                version = version_of(then, levels)
+                version = version_of(then, levels, int(history.elements[wave - age]))
                 into.put(
                     (wave, age), measure(now, then, version, int(history.elements[wave]), levels)
                 )
@@ -220,7 +220,10 @@ class _States:
             self.ranks = np.searchsorted(levels, known).astype(kind)
             above = [_above(self.ranks[block], len(levels)) for block in blocks]
             self.above = np.concatenate(above) if above else np.zeros((0, len(levels)), np.int64)
-            """By wave and level, the elements above it, shape (T, k)."""
+            """By wave and level, the elements above it, missing ones as 0, shape (T, k)."""
+            missing = (known.shape[1] - history.elements)[:, None]
+            self.present_above = self.above - missing * (levels < 0.0)
+            """The same of the elements that are present, shape (T, k)."""
 
 
 class _Block:
@@ -283,7 +286,8 @@ class _Block:
             above = states.above[waves], states.above[then]
             in_both = _above(np.minimum(states.ranks[waves], states.ranks[then]), len(above[0][0]))
             into.crossed[at] = above[0] + above[1] - 2 * in_both
-            into.above[at], into.above_before[at] = above
+            into.above[at] = states.present_above[waves]
+            into.above_before[at] = states.present_above[then]
 
     def _larger(self, waves: slice, then: slice, into: Values) -> None:
         """Fill in max(|x|, |x′|), or |x| + |x′| where signs differ."""

@@ -129,9 +129,8 @@ def _row(
 ) -> Row:
     now, then = at
     current, previous = history.values[now], history.values[then]
-    measured = measure(
-        current, previous, version_of(previous, levels), int(history.elements[now]), levels
-    )
+    version = version_of(previous, levels, int(history.elements[then]))
+    measured = measure(current, previous, version, int(history.elements[now]), levels)
     counted = service.counted.get(container)
     return row_of(
         measured,

@@ -8,7 +8,13 @@ from headgate.engine import Inputs, MetricAnswer, MetricQuestion, Moment, UserMe
 from headgate.learning.features import Row, WaveContext, row_of
 from headgate.learning.predictor import Model
 from headgate.learning.triggers.impacts import UserImpacts
-from headgate.learning.triggers.metering import Meter, is_known, question_on, updates_of
+from headgate.learning.triggers.metering import (
+    Meter,
+    counted_elements,
+    is_known,
+    question_on,
+    updates_of,
+)
 
 
 class ContainersAbove:
@@ -19,6 +25,7 @@ class ContainersAbove:
         names: of the containers.
         sources: containers that no step writes, with their updates in the last wave; it is kept up
             by whoever hears of waves.
+        counts: n of the sources at the end of the last wave, where it is known; likewise.
         metrics: by container, the user's metric that gives a further feature.
     """
 
@@ -27,11 +34,15 @@ class ContainersAbove:
         output: str,
         names: Sequence[str],
         sources: Mapping[str, int],
+        counts: Mapping[str, int],
         metrics: Mapping[str, str],
     ) -> None:
         self.names = tuple(names)
         self._output = output
         self._sources = sources
+        self._counts = counts
+        self.elements: dict[str, int] = {}
+        """By container, n when the output's last run began; none where it is not known. Saved."""
         self._metrics = metrics
         self._model: Model | None = None
         self._meters: dict[str, Meter] = {}
@@ -54,8 +65,16 @@ class ContainersAbove:
     def launched(self, inputs: Moment) -> None:
         """Begin anew, from what was there when the wave ended."""
         for container in self.names:
-            since = wave_probe(container) if container in self._sources else None
-            inputs.reset(self.probe(container), since)
+            probe = self.probe(container)
+            if container in self._sources:
+                present, since = self._counts.get(container), wave_probe(container)
+            else:
+                present, since = counted_elements(inputs.probe(probe)), None
+            if present is None:
+                self.elements.pop(container, None)
+            else:
+                self.elements[container] = present
+            inputs.reset(probe, since)
             if container in self._meters:
                 self._meters[container].forget()
 
@@ -125,7 +144,10 @@ class ContainersAbove:
         parts = inputs.probe(self.probe(container))
         if not is_known(parts):
             return None
-        measured = self._meters[container].impact(parts)
+        meter, present = self._meters[container], self.elements.get(container)
+        if present is None and meter.needs_elements:
+            return None
+        measured = meter.impact(parts, present)
         if measured.unknown:
             return None
         counted = container in self._sources

@@ -36,6 +36,8 @@ class StepState(Struct):
     updates: dict[str, int] = {}
     """Of sources that this step is the first to read, in the last wave."""
     outputs: dict[str, OutputState] = {}
+    counts: dict[str, int] = {}
+    """n of these sources at the end of the last wave, where it is known."""
 
 
 class Member(Protocol):
@@ -62,6 +64,8 @@ class LearnedFlow:
         opaque = opaque_containers(spec)
         self.updates: dict[str, int] = dict.fromkeys(sorted(self.graph.sources - opaque), 0)
         """Of each source in the last wave."""
+        self.counts: dict[str, int] = {}
+        """n of each source at the end of the last wave, where it is known."""
         self.outputs = {
             name: BoundedOutput(
                 spec.name,
@@ -78,6 +82,7 @@ class LearnedFlow:
                     name,
                     [c for c in self.graph.above(name) if c not in opaque],
                     self.updates,
+                    self.counts,
                     settings.impacts,
                 ),
             )

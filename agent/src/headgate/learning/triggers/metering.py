@@ -33,6 +33,12 @@ def elements_of(parts: Sequence[Part]) -> int:
     return sum(cells.columns.size for cells, _ in parts)
 
 
+def counted_elements(parts: Sequence[Part]) -> int | None:
+    """Return n; None while a scan or a read may still find others."""
+    known = all(cells.scans.complete and not cells.reads.unsettled for cells, _ in parts)
+    return elements_of(parts) if known else None
+
+
 def mean_of(parts: Sequence[Part]) -> float:
     """Return the mean of a container's values as they are; 0 where it is empty."""
     values = [
@@ -43,9 +49,17 @@ def mean_of(parts: Sequence[Part]) -> float:
     return version_of(_joined(values)).sum / max(1, elements_of(parts))
 
 
-def version_at_reset(parts: Sequence[Part], levels: Values | None) -> Version:
-    """Return a container as it was when the probe was reset; it looks at all cells."""
-    return version_of(_joined([pending.previous() for _, pending in parts]), levels)
+def version_at_reset(
+    parts: Sequence[Part], levels: Values | None, elements: int | None = None
+) -> Version:
+    """Return a container as it was when the probe was reset; it looks at all cells.
+
+    Args:
+        parts: the container, table by table.
+        levels: see ``impact_of``.
+        elements: n at the reset; only negative levels need it.
+    """
+    return version_of(_joined([pending.previous() for _, pending in parts]), levels, elements)
 
 
 def impact_of(parts: Sequence[Part], version: Version, levels: Values | None) -> Impact:
@@ -86,17 +100,24 @@ class Meter:
     def __init__(self, levels: Values | None = None) -> None:
         self._levels = levels
         self._against: tuple[tuple[float, ...], Version] | None = None
+        self.needs_elements = levels is not None and bool((levels < 0.0).any())
+        """Whether it cannot measure without n at the reset."""
 
     def forget(self) -> None:
         """Take note that the probe was reset."""
         self._against = None
 
-    def impact(self, parts: Sequence[Part]) -> Impact:
-        """Return how far the container has moved since the reset."""
+    def impact(self, parts: Sequence[Part], elements: int | None = None) -> Impact:
+        """Return how far the container has moved since the reset.
+
+        Args:
+            parts: the container, table by table.
+            elements: n at the reset, see ``needs_elements``.
+        """
         # A first scan, or a read, may find what x′ was after all: its sum moves with it.
         key = tuple(pending.magnitude.value for _, pending in parts)
         if self._against is None or self._against[0] != key:
-            self._against = key, version_at_reset(parts, self._levels)
+            self._against = key, version_at_reset(parts, self._levels, elements)
         return impact_of(parts, self._against[1], self._levels)
 
 

@@ -62,6 +62,8 @@ class OutputState(Struct):
     """By the model that decides."""
     error: ErrorState = msgspec.field(default_factory=ErrorState)
     """Of what was shown before its last run."""
+    elements: dict[str, int] = {}
+    """By container above it, n when its last run began, where it is known."""
 
 
 class Wish(Struct, frozen=True):
@@ -105,7 +107,7 @@ class BoundedOutput:
         self.settings = settings
         self.above = above
         self._error = ErrorMeter(name, settings.metric)
-        self.state = OutputState(error=self._error.state)
+        self.state = OutputState(error=self._error.state, elements=above.elements)
         self.model: Model | None = None
         self._dataflow = dataflow
         self._audit = audit
@@ -128,6 +130,7 @@ class BoundedOutput:
     def load(self, state: OutputState) -> None:
         """Go on from what was saved."""
         self.state = state
+        self.above.elements = state.elements
         self._error.load(state.error)
 
     # -- models
@@ -437,7 +440,7 @@ class BoundedOutput:
             "calibration": model.calibration,
             "refits": state.renewal.refits,
             "synchronous": feedback.synchronous,
-            "changes": feedback.changes,
+            "changes_found": feedback.changes,
             **audited.data,
         }
         words = f"{predicted.words}; {audited.words}"

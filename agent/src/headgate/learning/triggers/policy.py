@@ -56,7 +56,7 @@ from headgate.learning.triggers.consultation import (
     encode_question,
 )
 from headgate.learning.triggers.flow import LearnedFlow, StepState
-from headgate.learning.triggers.metering import updates_of
+from headgate.learning.triggers.metering import counted_elements, updates_of
 from headgate.learning.triggers.outputs import BoundedOutput, Wish
 from headgate.learning.triggers.settings import LEARNED
 
@@ -191,8 +191,13 @@ class Learned(TriggerPolicy):
         state.wave, state.time = flow.wave.number, flow.wave.time
         for container in self._sources:
             probe = wave_probe(container)
-            counted = updates_of(inputs.probe(probe))
-            flow.updates[container] = state.updates[container] = counted
+            parts = inputs.probe(probe)
+            flow.updates[container] = state.updates[container] = updates_of(parts)
+            present = counted_elements(parts)
+            for counts in (flow.counts, state.counts):
+                counts.pop(container, None)
+                if present is not None:
+                    counts[container] = present
             inputs.reset(probe)
         return tuple(Ask(encode_question(each)) for each in self._questions(flow.wave.number))
 
@@ -317,6 +322,7 @@ class Learned(TriggerPolicy):
         if self.state.wave > flow.wave.number:
             flow.wave = Wave(self.state.wave, self.state.time)
         flow.updates.update({c: n for c, n in self.state.updates.items() if c in flow.updates})
+        flow.counts.update({c: n for c, n in self.state.counts.items() if c in flow.updates})
         kept = {}
         for name in self._writes:
             output = flow.outputs[name]
