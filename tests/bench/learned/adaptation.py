@@ -136,11 +136,23 @@ class ThresholdService:
         self._scores = scores
         self._threshold = threshold
 
-    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+    def wants(
+        self,
+        output: str,
+        containers: Sequence[str],
+        wave: int,
+        age: int,
+        *,
+        certain: bool = True,
+    ) -> bool:
         """See ``StagePolicy``."""
         self._scores.ask(containers, wave, age)
         tables = self._scores.tables
         return any(not tables[name][wave, age] <= self._threshold for name in containers)
+
+    def is_audited(self, output: str, wave: int) -> bool:
+        """See ``StagePolicy``."""
+        return False
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
@@ -184,11 +196,17 @@ class AuditedService:
         }
         self._deciders = Deciders(name, self._bounded, models, audit)
 
-    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+    def wants(
+        self, output: str, containers: Sequence[str], wave: int, age: int, *, certain: bool = True
+    ) -> bool:
         """See ``StagePolicy``."""
         if output in self._scores:
             self._scores[output].ask(containers, wave, age)
-        return self._deciders.wants(output, containers, wave, age)
+        return self._deciders.wants(output, containers, wave, age, certain=certain)
+
+    def is_audited(self, output: str, wave: int) -> bool:
+        """See ``StagePolicy``."""
+        return self._deciders.is_audited(output, wave)
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""

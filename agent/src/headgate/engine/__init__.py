@@ -209,6 +209,7 @@ if TYPE_CHECKING:
     from headgate.engine.triggers.policy import (
         Adopted,
         Ask,
+        AskAgain,
         ContainerWatch,
         Inputs,
         LimitsMoved,
@@ -260,6 +261,7 @@ __all__ = [
     "AnyOf",
     "Array",
     "Ask",
+    "AskAgain",
     "Assessment",
     "AtLeast",
     "Bound",
@@ -474,9 +476,9 @@ _LATE = {
         ),
         "triggers.factory": "NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers",
         "triggers.policy": (
-            "Adopted Ask ContainerWatch Inputs LimitsMoved Moment Needs NeedsAnswer NeedsReading "
-            "Nothing Part PolicyFactory PolicyReport Probe Response RunFirst RunNow TriggerPolicy "
-            "Verdict WaitUntil Wave"
+            "Adopted Ask AskAgain ContainerWatch Inputs LimitsMoved Moment Needs NeedsAnswer "
+            "NeedsReading Nothing Part PolicyFactory PolicyReport Probe Response RunFirst RunNow "
+            "TriggerPolicy Verdict WaitUntil Wave"
         ),
     }.items()
     for name in names.split()

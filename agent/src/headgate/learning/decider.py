@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -29,6 +29,8 @@ class Judged(Struct, frozen=True):
     skips alike."""
     carried: float = 0.0
     """Part of the score that was seen from nearer in waves before."""
+    drawn: float = 0.0
+    """The probability with which the looks of this wave audit a skip, together."""
 
 
 class Audit(Struct, frozen=True):
@@ -47,6 +49,8 @@ class DeciderState(Struct):
     audit: Audit | None = None
     """The last."""
     looks: Looks = Looks()
+    settled: int = -1
+    """The last wave that was judged and counted, or was dropped."""
 
     def fitted_anew(self, model: Model) -> DeciderState:
         """Return the state from which a model goes on that is fitted anew, and not calibrated."""
@@ -88,26 +92,42 @@ class Decider:
         judged = self.state.judged
         return judged is not None and judged.wave == wave and judged.choice is Choice.AUDIT
 
-    def judge(self, wave: int, version: int, scores: Mapping[str, float]) -> Judged:
+    def has_looked(self, wave: int, containers: Iterable[str]) -> bool:
+        """Return whether the output was judged in a wave from all of these containers."""
+        looks = self.state.looks
+        return looks.wave == wave and looks.looks.keys() >= set(containers)
+
+    def judge(
+        self, wave: int, version: int, scores: Mapping[str, float], *, certain: bool = True
+    ) -> Judged:
         """Return what becomes of the output, as seen from containers that are of this wave.
+
+        All looks of a wave share one draw. So a skip is audited with the largest probability of
+        those looks that are taken whatever is drawn; the others draw nothing.
 
         Args:
             wave: its number.
             version: the wave in which the output was made last.
             scores: predicted violations, by container; there is one at least.
+            certain: whether the containers are of this wave without any audit in it.
         """
+        before = self.judged_in(wave)
         looks = self.state.looks.looked(version, wave, scores, self._persistence)
         self.state.looks = looks
         seen = {name: looks.looks[name].score for name in scores}
         container = max(seen, key=lambda each: (not seen[each] < math.inf, seen[each]))
         score, spread = seen[container], self._residuals[container].spread
+        drawn = 0.0 if before is None else before.drawn
         probability = self._audit
         if score <= self.threshold:
-            probability = audit_probability(self._audit, (self.threshold - score) / spread)
+            if certain or before is None:
+                below = (self.threshold - score) / spread
+                drawn = max(drawn, audit_probability(self._audit, below))
+            probability = drawn
         draw = audit_draw(self._dataflow, wave)
         choice = self.state.feedback.choice(self._calibrated, score, draw, probability)
         carried = looks.looks[container].carried
-        self.state.judged = Judged(wave, score, container, choice, probability, carried)
+        self.state.judged = Judged(wave, score, container, choice, probability, carried, drawn)
         return self.state.judged
 
     def made(self, wave: int, ratio: float) -> Change | None:
@@ -133,6 +153,7 @@ class Decider:
             ratio: see ``made``.
         """
         state, wave = self.state, judged.wave
+        state.settled = max(state.settled, wave)
         residuals = self._residuals[judged.container]
         label = Label(judged.score, ratio)
         if (judged.choice is Choice.SYNCHRONOUS) != bool(state.feedback.synchronous):
@@ -148,12 +169,23 @@ class Decider:
         state.feedback, changed = state.feedback.after_run(label, residuals, why, probability)
         return None if changed is None else changed.change
 
-    def wave_over(self, wave: int, version: int) -> None:
-        """Take note that a wave is over, at the end of which the output was of ``version``."""
-        judged = self.state.judged
-        if judged is not None and judged.wave == wave and version < wave:
-            probability = self._probability(judged)
-            self.state.feedback = self.state.feedback.after_skip(probability)
+    def wave_over(self, wave: int, version: int, *, made_late: bool = False) -> None:
+        """Count a skip once its wave is over.
+
+        A wave in which the output was to be made counts when its run has committed, however late;
+        one whose run never came counts as nothing.
+
+        Args:
+            wave: that is over.
+            version: the wave that the output is of at its end.
+            made_late: whether what was decided on last is still being made, so that it waits.
+        """
+        state, judged = self.state, self.state.judged
+        if made_late or judged is None or not state.settled < judged.wave <= wave:
+            return
+        state.settled = judged.wave
+        if version < judged.wave and judged.choice is Choice.SKIP:
+            state.feedback = state.feedback.after_skip(self._probability(judged))
 
     def _probability(self, judged: Judged) -> float:
         return self._audit if judged.probability is None else judged.probability
@@ -192,14 +224,24 @@ class Deciders:
         state = self.deciders[model.output].state.fitted_anew(model)
         self.deciders[model.output] = Decider(self._dataflow, self._audit, model, state)
 
-    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+    def wants(
+        self, output: str, containers: Sequence[str], wave: int, age: int, *, certain: bool = True
+    ) -> bool:
+        """See ``StagePolicy``."""
+        decider, now = self.deciders.get(output), self._first + wave
+        scores = self._outputs[output].scores
+        found = {c: float(scores[c][wave, age]) for c in containers if c in scores}
+        if decider is None or not found:
+            return True
+        if decider.is_audited(now) and (not certain or decider.has_looked(now, found)):
+            return True
+        judged = decider.judge(now, now - age, found, certain=certain)
+        return judged.choice is not Choice.SKIP
+
+    def is_audited(self, output: str, wave: int) -> bool:
         """See ``StagePolicy``."""
         decider = self.deciders.get(output)
-        if decider is None or decider.is_audited(self._first + wave):
-            return True
-        scores, now = self._outputs[output].scores, self._first + wave
-        found = {c: float(scores[c][wave, age]) for c in containers if c in scores}
-        return not found or decider.judge(now, now - age, found).choice is not Choice.SKIP
+        return decider is not None and decider.is_audited(self._first + wave)
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""

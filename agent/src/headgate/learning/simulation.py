@@ -179,7 +179,9 @@ class StagedLoop(Struct, frozen=True, eq=False):
 class StagePolicy(Protocol):
     """Says of each output whether it is made in a wave."""
 
-    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+    def wants(
+        self, output: str, containers: Sequence[str], wave: int, age: int, *, certain: bool = True
+    ) -> bool:
         """Return whether an output is to be made, as seen from containers that are of this wave.
 
         Args:
@@ -187,7 +189,11 @@ class StagePolicy(Protocol):
             containers: those that one step reads and that are fresh; there is one at least.
             wave: its number.
             age: waves since the output was made, from 1 to the horizon.
+            certain: whether they would be fresh without any audit in this wave.
         """
+
+    def is_audited(self, output: str, wave: int) -> bool:
+        """Return whether an output is made in a wave only to see what its skip would cost."""
 
     def made(self, output: str, wave: int, age: int) -> None:
         """Take note that an output was made, for whatever reason."""
@@ -209,7 +215,15 @@ class Thresholds:
         self._thresholds = thresholds
         self._looks = dict.fromkeys(outputs, Looks())
 
-    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+    def wants(
+        self,
+        output: str,
+        containers: Sequence[str],
+        wave: int,
+        age: int,
+        *,
+        certain: bool = True,  # noqa: ARG002 -- the interface
+    ) -> bool:
         """See ``StagePolicy``."""
         bounded, threshold = self._outputs[output], self._thresholds[output]
         scores = {name: float(bounded.scores[name][wave, age]) for name in containers}
@@ -218,6 +232,10 @@ class Thresholds:
             self._looks[output] = looks
             scores = {name: looks.looks[name].score for name in containers}
         return any(not score <= threshold for score in scores.values())
+
+    def is_audited(self, output: str, wave: int) -> bool:  # noqa: ARG002 -- the interface
+        """See ``StagePolicy``."""
+        return False
 
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
@@ -271,19 +289,28 @@ def stages(
     for wave in range(first + 1, last):
         fresh = set(graph.sources)
         done: set[str] = set()
+        certain = set(graph.sources)
         for step in graph.steps:
             seen = [container for container in step.reads if container in fresh]
             if step.name in done or not seen:
                 continue
             ages = {output: wave - versions[output] for output in below[step.name]}
+            sure = any(container in certain for container in seen)
             wanted = [
-                age >= outputs[output].errors.shape[1] or policy.wants(output, seen, wave, age)
+                output
                 for output, age in ages.items()
                 if age
+                and (
+                    age >= outputs[output].errors.shape[1]
+                    or policy.wants(output, seen, wave, age, certain=sure)
+                )
             ]
-            if not any(wanted):
+            if not wanted:
                 continue
+            runs = sure and not all(policy.is_audited(output, wave) for output in wanted)
             for name in (*graph.ancestors[step.name], step.name):
+                if runs:
+                    certain.update(writes[name])
                 if name in done:
                     continue
                 done.add(name)

@@ -64,7 +64,7 @@ class Evaluator:
         self._idle: Counter[str] = Counter()
         """Evaluations at writes after which nothing had to run and no decision was recorded."""
         self._woken: dict[str, str] = {}
-        """Stages whose flows have changed, and what has changed."""
+        """Actions to be evaluated after the stimulus, such as stages whose flows have changed."""
 
     def take_idle_evaluations(self) -> Counter[str]:
         """Return, by action, evaluations that changed nothing, not even why, since the last call.
@@ -213,9 +213,12 @@ class Evaluator:
             self.wake(first, "stages hold each other, and it is its turn")
 
     def settle(self) -> None:
-        """Evaluate the stages that were woken, in turn."""
+        """Evaluate what was woken, or what policies want evaluated, in turn."""
         actions = self._state.actions
-        while self._woken:
+        while self._woken or (asked := self._policies.take_actions_to_ask()):
+            if not self._woken:
+                self._woken = {name: words for name, words in asked.items() if name in actions}
+                continue
             name = in_turn({name: self._state.turn(actions[name]) for name in self._woken})[0]
             self.consider(actions[name], self._woken.pop(name))
 

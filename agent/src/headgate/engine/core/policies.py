@@ -16,7 +16,7 @@ from headgate.engine.protocol.runnables import (
     encode_runnable,
 )
 from headgate.engine.protocol.stimuli import Consulted
-from headgate.engine.triggers.policy import Adopted, Ask, Response, Wave
+from headgate.engine.triggers.policy import Adopted, Ask, AskAgain, Response, Wave
 
 
 class Policies:
@@ -26,6 +26,13 @@ class Policies:
         self._state = state
         self._output = output
         self._clocks = clocks
+        self._to_ask: dict[str, str] = {}
+        """Actions that policies want evaluated, and what was awaited."""
+
+    def take_actions_to_ask(self) -> dict[str, str]:
+        """Return the actions that policies want evaluated since the last call, and why."""
+        found, self._to_ask = self._to_ask, {}
+        return found
 
     def begin(self) -> None:
         """Have them hear that the engine goes on, or that another specification holds."""
@@ -70,6 +77,8 @@ class Policies:
         for response in responses:
             if isinstance(response, Ask):
                 self.ask(action, response.question)
+            elif isinstance(response, AskAgain):
+                self._to_ask.setdefault(response.action, response.words)
             elif isinstance(response, Adopted):
                 kind, versions = DecisionKind.ADOPTED, response.versions
                 self._output.decide(kind, response.words, action, versions=versions)

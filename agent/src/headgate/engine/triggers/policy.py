@@ -237,7 +237,14 @@ class Adopted(Struct, frozen=True):
     words: str
 
 
-Response = LimitsMoved | Ask | Adopted
+class AskAgain(Struct, frozen=True):
+    """Have another action evaluated once the stimulus is taken; ``words`` say what was awaited."""
+
+    action: str
+    words: str
+
+
+Response = LimitsMoved | Ask | Adopted | AskAgain
 """What a policy wants done about what it has heard."""
 
 

@@ -32,12 +32,22 @@ class StepState(Struct):
     launched: int = 0
     """The wave of its last run."""
     demanded: int = 0
-    """The wave in which another step waits for it."""
+    """The wave that it is to run on when the steps before it have."""
     updates: dict[str, int] = {}
     """Of sources that this step is the first to read, in the last wave."""
     outputs: dict[str, OutputState] = {}
     counts: dict[str, int] = {}
     """n of these sources at the end of the last wave, where it is known."""
+    running: bool = False
+    """Whether its last run is under way."""
+    launched_time: float = 0.0
+    """Of the wave of its last run, in Unix seconds."""
+    version_time: float = 0.0
+    """Of the wave of its last committed run."""
+    certain: int = 0
+    """The last wave in which it ran, or will, without any audit in it."""
+    held: bool = False
+    """Whether it waits until a step with the same reader has run on the wave that it ran on."""
 
 
 class Member(Protocol):
@@ -94,6 +104,21 @@ class LearnedFlow:
         if unread:
             words = f"impacts of {', '.join(unread)}: no output is predicted from it; leave it out"
             raise SpecificationError((words,))
+        self.makers = {
+            step.name: tuple(
+                dict.fromkeys(self.graph.writers[c] for c in step.reads if c in self.graph.writers)
+            )
+            for step in self.graph.steps
+        }
+        """By step, those that make what it reads."""
+        self.read_by = {
+            name: tuple(reader for reader, makers in self.makers.items() if name in makers)
+            for name in self.makers
+        }
+        """By step, those that read what it makes."""
+        self.reads_only_made = {
+            step.name: all(c in self.graph.writers for c in step.reads) for step in self.graph.steps
+        }
         self.first_readers: dict[str, str] = {}
         """By container, the first step that reads it, which has its probes."""
         for step in self.graph.steps:
@@ -104,17 +129,75 @@ class LearnedFlow:
         """Return the wave in which an output was made last."""
         return self.members[self.graph.writers[output]].state.version
 
-    def is_fresh(self, container: str) -> bool:
-        """Return whether a container is as this wave has it."""
+    def is_fresh(self, container: str, wave: int) -> bool:
+        """Return whether a container is as a wave has it."""
         writer = self.graph.writers.get(container)
-        return writer is None or self.members[writer].state.version == self.wave.number
+        version = self.wave.number if writer is None else self.members[writer].state.version
+        return version == wave
 
-    def stale_before(self, step: str) -> tuple[str, ...]:
-        """Return the steps before one that have not run in this wave, predecessors first."""
-        number = self.wave.number
-        return tuple(
-            name for name in self.graph.ancestors[step] if self.members[name].state.version < number
-        )
+    def is_certain(self, container: str, wave: int) -> bool:
+        """Return whether a container is as a wave has it without any audit in that wave."""
+        writer = self.graph.writers.get(container)
+        return writer is None or self.members[writer].state.certain == wave
+
+    def stale_before(self, step: str, wave: int) -> tuple[str, ...]:
+        """Return the steps before one that have not run on a wave or a newer, predecessors first.
+
+        Of a wave before the last only what the step itself reads has to be there: what that was
+        made of may be newer by now.
+        """
+        before = self.graph.ancestors[step] if wave == self.wave.number else self.makers[step]
+        return tuple(name for name in before if self.members[name].state.version < wave)
+
+    def wave_at_hand(self, step: str) -> Wave:
+        """Return the wave that a step would run on now: the last, or that of what it reads.
+
+        Where a step before it takes longer than a wave, what that has made is of a wave before the
+        last.
+        """
+        makers = [self.members[name].state for name in self.makers[step]]
+        own = self.members[step].state
+        if not makers:
+            return self.wave
+        newest = max(makers, key=lambda state: state.version)
+        together = all(state.version == newest.version for state in makers)
+        if newest.version <= own.version or not (together or self.reads_only_made[step]):
+            return self.wave
+        return Wave(newest.version, newest.version_time)
+
+    def held_by(self, step: str) -> str | None:
+        """Return the step that another must run on the same wave as; None where none must.
+
+        Both are read by a third, which is to be made of one wave. The other is still at work on the
+        wave that this one has run on: if this one ran on the next, the third would never run.
+        """
+        version = self.members[step].state.version
+        for reader in self.read_by[step]:
+            if self.members[reader].state.version >= version or not self._is_due(reader, version):
+                continue
+            for maker in self.makers[reader]:
+                for name in () if maker == step else (*self.graph.ancestors[maker], maker):
+                    state = self.members[name].state
+                    if name != step and state.running and state.launched == version:
+                        return name
+        return None
+
+    def _is_due(self, step: str, wave: int) -> bool:
+        """Return whether a step is to run on a wave once all that it reads is of it."""
+        demanded = self.members[step].state.demanded == wave
+        return demanded or any(self.outputs[name].state.due == wave for name in self.below[step])
+
+    def is_at_work(self, output: str, wave: int) -> bool:
+        """Return whether an output is still being made of a wave before the one at hand."""
+        due = self.outputs[output].state.due
+        running = self.members[self.graph.writers[output]].state.running
+        return running or (due != wave and self.is_made_late(output, due))
+
+    def is_made_late(self, output: str, wave: int) -> bool:
+        """Return whether an output is still being made of a wave that was decided on."""
+        writer = self.graph.writers[output]
+        steps = (self.members[n].state for n in (*self.graph.ancestors[writer], writer))
+        return any(state.running and state.launched == wave for state in steps)
 
     def begin(self, wave: Wave) -> None:
         """Take note of the end of a wave, whoever hears of it first."""

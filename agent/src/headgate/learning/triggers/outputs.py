@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,6 @@ from headgate.engine import (
     MetricQuestion,
     Moment,
     PolicyReport,
-    Wave,
 )
 from headgate.learning.decider import Decider, DeciderState, Judged
 from headgate.learning.features import Row
@@ -36,6 +35,7 @@ from headgate.learning.triggers.reports import (
     ratio_of,
 )
 from headgate.learning.triggers.settings import OutputSettings
+from headgate.learning.triggers.wishes import MadeLate, Seen, Wish, unwanted, wanted
 
 
 class OutputState(Struct):
@@ -64,22 +64,10 @@ class OutputState(Struct):
     """Of what was shown before its last run."""
     elements: dict[str, int] = {}
     """By container above it, n when its last run began, where it is known."""
-
-
-class Wish(Struct, frozen=True):
-    """Whether an output wants to be made, and why."""
-
-    wanted: bool
-    words: str
-    data: dict[str, float | str | None] = {}
-
-
-def _wanted(words: str, data: Mapping[str, float | str | None] | None = None) -> Wish:
-    return Wish(wanted=True, words=words, data=dict(data or {}))
-
-
-def _unwanted(words: str) -> Wish:
-    return Wish(wanted=False, words=words)
+    making: Judged | None = None
+    """What was predicted in the wave of the run under way."""
+    due: int = 0
+    """The last wave that it was to be made of, by the last look in it; 0 where it was not."""
 
 
 class BoundedOutput:
@@ -164,6 +152,7 @@ class BoundedOutput:
         if state.model != version:
             state.decided = decided or DeciderState()
             state.begun = wave
+            state.making = None
             self._error.unpredicted()
             state.renewal.trained, state.renewal.refits, state.renewal.failure = wave, 0, ""
         state.model = version
@@ -240,53 +229,65 @@ class BoundedOutput:
 
     # -- what it wants
 
-    def wish(self, containers: Sequence[str], inputs: Inputs, wave: Wave, version: int) -> Wish:
-        """Return whether it has to be made, as seen from containers that are of this wave.
+    def wish(self, seen: Seen, inputs: Inputs) -> Wish:
+        """Return whether it has to be made, as seen from containers that are of one wave.
 
         Args:
-            containers: those that a step reads and that are fresh.
-            inputs: the state of that step's inputs.
-            wave: the one that has ended.
-            version: the wave in which the output was made last; 0 where it never was.
+            seen: from where.
+            inputs: the state of the inputs of the step that reads them.
         """
-        found = self._unpredicted(wave, version)
-        if isinstance(found, Wish):
-            return found
-        return self._predicted(*found, containers, inputs, wave, version)
+        found = self._unpredicted(seen)
+        wish = found if isinstance(found, Wish) else self._predicted(*found, seen, inputs)
+        if wish.wanted:
+            self.state.due = seen.wave.number
+        elif self.state.due == seen.wave.number:
+            self.state.due = 0
+        return wish
 
-    def _unpredicted(self, wave: Wave, version: int) -> Wish | tuple[Model, Decider]:
+    def _unpredicted(self, seen: Seen) -> Wish | tuple[Model, Decider]:
         """Return whether it has to be made whatever is predicted; else who predicts it."""
-        state, age = self.state, wave.number - version
+        state, wave, version = self.state, seen.wave, seen.version
+        age = wave.number - version
         if version == 0:
-            return _wanted(f"`{self.name}` was never made")
+            return wanted(f"`{self.name}` was never made")
         if age <= 0:
-            return _unwanted(f"`{self.name}` is of this wave")
+            return unwanted(f"`{self.name}` is of this wave")
         if state.lost:
-            return _wanted(f"the last run that was to make `{self.name}` was given up")
+            return wanted(f"the last run that was to make `{self.name}` was given up")
         if state.error.failure:
-            return _wanted(f"`{self.name}` is made in every wave: {self._failure_words()}")
+            return wanted(f"`{self.name}` is made in every wave: {self._failure_words()}")
         if self._error.is_late(wave.number):
-            return _wanted(f"the error of `{self.name}` in an earlier wave is still computed")
+            return wanted(f"the error of `{self.name}` in an earlier wave is still computed")
         if self.model is None or self._decider is None:
-            return _wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
+            return wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
         if state.renewal.training:
             words = self._renewal.training_words(state.renewal, wave.number)
-            return _wanted(f"`{self.name}` is made in every wave: {words}")
-        if self._decider.is_audited(wave.number):
-            return _wanted(f"`{self.name}` is audited in this wave")
+            return wanted(f"`{self.name}` is made in every wave: {words}")
+        if seen.at_work:
+            return unwanted(f"a run that makes `{self.name}` is under way")
+        if self._decider.is_audited(wave.number) and (
+            not seen.certain
+            or self._decider.has_looked(wave.number, self._known(self.model, seen.containers))
+        ):
+            return wanted(f"`{self.name}` is audited in this wave", audited=True)
         if age > self._horizon:
-            return _wanted(f"`{self.name}` is {age} waves old, and no model looks farther")
+            return wanted(f"`{self.name}` is {age} waves old, and no model looks farther")
+        judged = state.decided.judged
+        if judged is not None and judged.wave > wave.number:
+            return unwanted(f"`{self.name}` was decided on in wave {judged.wave}")
         return self.model, self._decider
 
-    def impact_questions(
-        self, containers: Sequence[str], inputs: Inputs, wave: Wave, version: int
-    ) -> Iterator[MetricQuestion]:
+    @staticmethod
+    def _known(model: Model, containers: Sequence[str]) -> list[str]:
+        return [container for container in containers if container in model.containers]
+
+    def impact_questions(self, seen: Seen, inputs: Inputs) -> Iterator[MetricQuestion]:
         """Yield what users' metrics have to be asked before ``wish`` can be; see there."""
-        found = self._unpredicted(wave, version)
+        found = self._unpredicted(seen)
         if isinstance(found, Wish):
             return
-        known = [container for container in containers if container in found[0].containers]
-        yield from self.above.questions(known, inputs, wave, version, self.state.shown)
+        known = self._known(found[0], seen.containers)
+        yield from self.above.questions(known, inputs, seen.wave, seen.version, self.state.shown)
 
     def phase(self, wave: int) -> str:
         """Return in words what there is instead of a model."""
@@ -295,22 +296,15 @@ class BoundedOutput:
         done = wave - self.state.since + 1 if self.state.since else 0
         return f"{min(done, self._waves)} of {self._waves} waves to learn from"
 
-    def _predicted(
-        self,
-        model: Model,
-        decider: Decider,
-        containers: Sequence[str],
-        inputs: Inputs,
-        wave: Wave,
-        version: int,
-    ) -> Wish:
+    def _predicted(self, model: Model, decider: Decider, seen: Seen, inputs: Inputs) -> Wish:
+        wave, version = seen.wave, seen.version
         age = wave.number - version
-        known = [c for c in containers if c in model.containers]
+        known = self._known(model, seen.containers)
         if not known:
-            return _wanted(f"nothing in front of `{self.name}` is known to its model")
+            return wanted(f"nothing in front of `{self.name}` is known to its model")
         rows = self.above.rows(known, inputs, wave, version, self.state.shown)
         scores = {c: math.nan if row is None else model.score(c, row) for c, row in rows.items()}
-        judged = decider.judge(wave.number, version, scores)
+        judged = decider.judge(wave.number, version, scores, certain=seen.certain)
         container, choice = judged.container, judged.choice
         adjustment = model.containers[container].adjustment
         predicted = ratio_of(judged.score - adjustment)
@@ -327,32 +321,37 @@ class BoundedOutput:
         }
         if choice is Choice.SYNCHRONOUS:
             left = self.state.decided.feedback.synchronous
-            return _wanted(f"`{self.name}` is learned anew: {left} more waves", data)
+            return wanted(f"`{self.name}` is learned anew: {left} more waves", data)
         if self._row is None:
             why = self.above.unknown(container, wave, version)
-            return _wanted(f"the impact of `{container}` is not known: {why}", data)
+            return wanted(f"the impact of `{container}` is not known: {why}", data)
         if judged.score == math.inf:
-            return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
-        seen = f"predicted from `{container}`, a skip leaves `{self.name}` at"
-        words = f"{seen} {predicted:.2g} of its bound; more than {threshold:.2g} runs"
+            return wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
+        words = (
+            f"predicted from `{container}`, a skip leaves `{self.name}` at {predicted:.2g} of its "
+            f"bound; more than {threshold:.2g} runs"
+        )
         if choice is Choice.AUDIT:
-            return _wanted(f"{words}, and this wave is audited", data)
+            return wanted(f"{words}, and this wave is audited", data, audited=True)
         return Wish(choice is Choice.RUN, words, data)
 
     @property
-    def judgement(self) -> tuple[Judged | None, Looks, Row | None]:
-        """What was predicted last, what is known by it, and the features it was predicted from."""
-        return self.state.decided.judged, self.state.decided.looks, self._row
+    def judgement(self) -> tuple[Judged | None, Looks, Row | None, int]:
+        """What was predicted last, what is known by it, of which features, and what is due."""
+        decided = self.state.decided
+        return decided.judged, decided.looks, self._row, self.state.due
 
     @judgement.setter
-    def judgement(self, judgement: tuple[Judged | None, Looks, Row | None]) -> None:
-        self.state.decided.judged, self.state.decided.looks, self._row = judgement
+    def judgement(self, judgement: tuple[Judged | None, Looks, Row | None, int]) -> None:
+        decided = self.state.decided
+        decided.judged, decided.looks, self._row, self.state.due = judgement
 
     # -- what it hears
 
-    def launched(self, inputs: Moment) -> None:
-        """Take note that a run is about to make it of what was there when the wave ended."""
+    def launched(self, inputs: Moment, wave: int) -> None:
+        """Take note that a run is about to make it of what was there when a wave ended."""
         self.above.launched(inputs)
+        self.state.making = None if self._decider is None else self._decider.judged_in(wave)
 
     def committed(self, inputs: Moment, wave: int) -> MetricQuestion | None:
         """Take what it is now, and how far that is from what was shown before.
@@ -367,8 +366,11 @@ class BoundedOutput:
         self._learn(self._error.overdue())
         found: MeasuredError | MetricQuestion | None = None
         if state.since:  # else nothing was shown before
-            judged = None if self._decider is None else self._decider.judged_in(wave)
+            judged = state.making
+            if judged is None and self._decider is not None:
+                judged = self._decider.judged_in(wave)
             found = self._error.measure(parts, wave, judged)
+        state.making = None
         inputs.reset(self.error_probe)
         self._error.forget()
         state.shown = mean_of(parts)
@@ -410,14 +412,17 @@ class BoundedOutput:
         if relearning and not state.decided.feedback.synchronous:
             state.outdated = True
 
-    def wave_over(self, wave: int, version: int) -> None:
-        """Take note that a wave is over, at the end of which the output was of ``version``."""
-        if self._decider is not None:
-            self._decider.wave_over(wave, version)
+    def wave_over(self, wave: int, flow: MadeLate) -> None:
+        """Take note that a wave is over."""
+        judged = self.state.decided.judged
+        if self._decider is not None and judged is not None:
+            late = judged.choice is not Choice.SKIP and flow.is_made_late(self.name, judged.wave)
+            self._decider.wave_over(wave, flow.version(self.name), made_late=late)
 
     def failed(self) -> None:
         """Take note that a run was given up that was to make it."""
         self.state.lost = True
+        self.state.making = None
 
     def report(self, wave: int) -> PolicyReport:
         """Return how it is decided on."""

@@ -17,6 +17,7 @@ from headgate.engine import (
     ActionSpec,
     Adopted,
     Ask,
+    AskAgain,
     ConditionResult,
     ContainerWatch,
     DataflowSpec,
@@ -57,8 +58,9 @@ from headgate.learning.triggers.consultation import (
 )
 from headgate.learning.triggers.flow import LearnedFlow, StepState
 from headgate.learning.triggers.metering import counted_elements, updates_of
-from headgate.learning.triggers.outputs import BoundedOutput, Wish
+from headgate.learning.triggers.outputs import BoundedOutput
 from headgate.learning.triggers.settings import LEARNED
+from headgate.learning.triggers.wishes import Seen, Wish
 
 Data = dict[str, float | str | None]
 
@@ -100,23 +102,31 @@ class Learned(TriggerPolicy):
         flow, state = self._flow, self.state
         if not flow.wave.number:
             return Nothing(_unreached("no wave has ended", "the end of a wave"))
-        if state.version == flow.wave.number:
+        wave = flow.wave_at_hand(self.name)
+        if state.version >= wave.number:
             return Nothing(_unreached(_RAN, "the next wave"))
+        other = flow.held_by(self.name)
+        state.held = other is not None
+        if other is not None:
+            words = f"`{other}` still runs on wave {state.version}, which this has run on"
+            return Nothing(_unreached(words, "its end"))
         if inputs.unsettled and not inputs.unscanned:
             return NeedsReading(_unreached("values are not known", "their values"))
         running = self._running_before(inputs)
         if running:
             words = f"{' and '.join(f'`{name}`' for name in running)} runs on this wave"
             return Nothing(_unreached(words, "its end"))
-        asked = self._impact_questions(inputs)
+        asked = self._impact_questions(inputs, wave)
         if asked:
             result = _unreached("users' metrics compute impacts", "their answers")
             return NeedsAnswer(encode_question(Measure(asked)), result)
-        wish = self._wish(inputs)
+        wish = self._wish(inputs, wave)
         if not wish.wanted:
             return Nothing(_result(wish))
-        stale = flow.stale_before(self.name)
+        stale = flow.stale_before(self.name, wave.number)
         if stale:
+            # Of a wave before the last nothing more can be made: all begins anew on the last.
+            stale = flow.stale_before(self.name, flow.wave.number)
             for name in (*stale, self.name):
                 flow.members[name].state.demanded = flow.wave.number
             words = f"{wish.words}; {' and '.join(f'`{n}`' for n in stale)} first"
@@ -128,44 +138,50 @@ class Learned(TriggerPolicy):
         """Return what it would say, changing nothing."""
         kept = {name: output.judgement for name, output in self._flow.outputs.items()}
         try:
-            if self.state.version == self._flow.wave.number:
+            wave = self._flow.wave_at_hand(self.name)
+            if self.state.version >= wave.number:
                 return _unreached(_RAN, "the next wave")
-            return _result(self._wish(inputs))
+            return _result(self._wish(inputs, wave, decides=False))
         finally:
             for name, judgement in kept.items():
                 self._flow.outputs[name].judgement = judgement
 
     def _running_before(self, inputs: Inputs) -> list[str]:
-        """Return the predecessors that run on this wave: at the end of each this one is judged."""
-        number, members = self._flow.wave.number, self._flow.members
-        states = {n: members[n].state for n in inputs.predecessors if n in members}
-        return [name for name, s in states.items() if s.launched == number > s.version]
+        """Return the predecessors that are at work: at the end of each this one is judged."""
+        members = self._flow.members
+        known = [name for name in inputs.predecessors if name in members]
+        return [name for name in known if members[name].state.running]
 
-    def _impact_questions(self, inputs: Inputs) -> list[MetricQuestion]:
-        """Return what users' metrics are to be asked before it can be judged."""
+    def _seen(self, wave: Wave) -> Iterator[tuple[BoundedOutput, Seen]]:
+        """Yield the outputs at and below the step, and from where each is looked at."""
         flow = self._flow
-        if self.state.demanded == flow.wave.number:
+        fresh = tuple(c for c in self._reads if flow.is_fresh(c, wave.number))
+        certain = any(flow.is_certain(c, wave.number) for c in fresh)
+        for name in flow.below[self.name]:
+            at_work = flow.is_at_work(name, wave.number)
+            yield flow.outputs[name], Seen(fresh, wave, flow.version(name), certain, at_work)
+
+    def _impact_questions(self, inputs: Inputs, wave: Wave) -> list[MetricQuestion]:
+        """Return what users' metrics are to be asked before it can be judged."""
+        if self.state.demanded == wave.number:
             return []
-        fresh = tuple(c for c in self._reads if flow.is_fresh(c))
-        outputs = [flow.outputs[name] for name in flow.below[self.name]]
         return [
             question
-            for output in outputs
-            for question in output.impact_questions(
-                fresh, inputs, flow.wave, flow.version(output.name)
-            )
+            for output, seen in self._seen(wave)
+            for question in output.impact_questions(seen, inputs)
         ]
 
-    def _wish(self, inputs: Inputs) -> Wish:
+    def _wish(self, inputs: Inputs, wave: Wave, *, decides: bool = True) -> Wish:
         flow = self._flow
-        if self.state.demanded == flow.wave.number and flow.wave.number:
+        if self.state.demanded == wave.number:
             return Wish(wanted=True, words="a step after it waits for what it makes of this wave")
-        fresh = tuple(c for c in self._reads if flow.is_fresh(c))
-        wishes = [
-            flow.outputs[output].wish(fresh, inputs, flow.wave, flow.version(output))
-            for output in flow.below[self.name]
-        ]
+        looks = list(self._seen(wave))
+        wishes = [output.wish(seen, inputs) for output, seen in looks]
         wanted = [wish for wish in wishes if wish.wanted]
+        certain = any(seen.certain for _, seen in looks)
+        if decides and certain and any(not wish.audited for wish in wanted):
+            for name in (*flow.graph.ancestors[self.name], self.name):
+                flow.members[name].state.certain = wave.number
         if wanted:
             return Wish(wanted=True, words="; ".join(w.words for w in wanted), data=wanted[0].data)
         return Wish(wanted=False, words="; ".join(w.words for w in wishes), data=wishes[0].data)
@@ -186,7 +202,7 @@ class Learned(TriggerPolicy):
         """Take note of the wave; ask for a model where there was enough to learn from."""
         flow, state = self._flow, self.state
         for name in self._writes:
-            flow.outputs[name].wave_over(state.wave, state.version)
+            flow.outputs[name].wave_over(state.wave, flow)
         flow.begin(wave)
         state.wave, state.time = flow.wave.number, flow.wave.time
         for container in self._sources:
@@ -217,23 +233,33 @@ class Learned(TriggerPolicy):
             yield Refit({output.name: output.state.model for output in refitted}, number)
 
     def launched(self, inputs: Moment) -> Sequence[Response]:
-        """Take note that a run begins on this wave."""
-        self.state.launched = self._flow.wave.number
+        """Take note that a run begins, and on which wave."""
+        state, wave = self.state, self._flow.wave_at_hand(self.name)
+        state.launched, state.launched_time, state.running = wave.number, wave.time, True
         for name in self._writes:
-            self._flow.outputs[name].launched(inputs)
+            self._flow.outputs[name].launched(inputs, wave.number)
         return ()
 
     def committed(self, inputs: Moment) -> Sequence[Response]:
         """Take what the run has made, and how far it was from what was shown before."""
-        version = self.state.version = self.state.launched
+        state = self.state
+        version = state.version = state.launched
+        state.version_time, state.running = state.launched_time, False
         outputs = map(self._flow.outputs.__getitem__, self._writes)
-        return _ask_metrics([output.committed(inputs, version) for output in outputs])
+        asked = _ask_metrics([output.committed(inputs, version) for output in outputs])
+        return (*asked, *self._held())
 
     def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take note that nobody knows what the outputs of the step are of."""
+        self.state.running = False
         for name in self._writes:
             self._flow.outputs[name].failed()
-        return ()
+        return self._held()
+
+    def _held(self) -> Sequence[Response]:
+        """Return which steps may have waited for the end of this one's run."""
+        held = (name for name, member in self._flow.members.items() if member.state.held)
+        return tuple(AskAgain(name, f"end of `{self.name}`") for name in held)
 
     def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take models, or why there are none, and errors that users' metrics have computed."""

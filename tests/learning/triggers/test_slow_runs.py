@@ -1,0 +1,150 @@
+"""Learned triggers where runs outlast waves, against what the waves really hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+from slow_runs import (
+    SHAPES,
+    SlowWorld,
+    Truth,
+    error_of,
+    models_of,
+    settings_for,
+    specification,
+)
+
+from headgate.learning import AuditedRate
+
+HORIZON, AUDIT = 24, 0.3
+NEVER, ALWAYS = -10.0, 10.0
+"""Thresholds at which nothing, or everything, is skipped."""
+SMALL = 1e-9
+"""A bound that any skip of a wave with a change passes."""
+
+
+def lasting(random: np.random.Generator, steps: list[str]) -> Callable[[str], float]:
+    """Return how long runs last: of most steps alike, from a tenth of a wave to five."""
+    typical = {step: float(np.exp(random.uniform(np.log(0.1), np.log(5.0)))) for step in steps}
+    return lambda step: min(5.0, typical[step] * random.uniform(0.8, 1.25))
+
+
+def world(
+    shape: str, seed: int, lasts: Callable[[str], float], bound: float = 0.1, waves: int = 120
+) -> SlowWorld:
+    truth = Truth(shape, seed, waves)
+    settings = settings_for(dict.fromkeys(truth.outputs, bound), AUDIT, HORIZON)
+    return SlowWorld(truth, specification(shape, settings, f"slow {shape} {seed}"), lasts)
+
+
+def rates(lived: SlowWorld) -> dict[str, AuditedRate]:
+    return {
+        output: lived.policy(lived.maker(output)).state.outputs[output].decided.feedback.rate
+        for output in lived.of_wave
+    }
+
+
+def stand_still(lived: SlowWorld) -> None:
+    """Have no audit move a threshold, and no change be found."""
+    for output in lived.of_wave:
+        decided = lived.policy(lived.maker(output)).state.outputs[output].decided
+        decided.feedback = msgspec.structs.replace(
+            decided.feedback, audits=(), synchronous=0, tightening=0.0, shift=0.0, labels=()
+        )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "slow",
+    ["all", *(pytest.param(each, marks=pytest.mark.soak) for each in ("first", "last", "any"))],
+)
+def test_every_step_runs_in_training_and_makes_its_output_of_one_wave(
+    shape: str, slow: str
+) -> None:
+    names = list(SHAPES[shape])
+    lasts: Callable[[str], float] = {
+        "all": lambda _: 1.5,
+        "first": lambda step: 1.5 if step == names[0] else 0.1,
+        "last": lambda step: 2.7 if step == names[-1] else 0.2,
+        "any": lasting(np.random.default_rng(len(shape)), names),
+    }[slow]
+    lived = world(shape, 1, lasts)
+    lived.live(100)
+    lived.finish()
+    longest = max(made.ended - made.begun for made in lived.runs)
+    for step in names:
+        runs = [made for made in lived.runs if made.step == step]
+        # No step waits longer than for the others and for the end of a wave.
+        assert len(runs) > 100 / (len(names) * (longest + 1.0)), step
+        assert [made.wave for made in runs] == sorted({made.wave for made in runs})
+    assert lived.mixed == []
+
+
+def test_a_step_behind_a_slow_first_step_runs_as_often() -> None:
+    lived = world("chain", 1, lambda step: 1.5 if step == "combine" else 0.2, waves=210)
+    lived.live(200)
+    counts = [sum(made.step == step for made in lived.runs) for step in ("combine", "top")]
+    assert counts == [132, 132]
+
+
+@pytest.mark.parametrize(
+    ("shape", "last"),
+    [
+        ("chain", 2.6),
+        ("join", 1.2),
+        *(
+            pytest.param(shape, last, marks=pytest.mark.soak)
+            for shape in ("one", "chain", "join", "fork", "long chain", "short cut")
+            for last in (0.3, 1.2, 2.6, 5.0)
+        ),
+    ],
+)
+def test_an_audit_counts_by_what_it_found_however_late_its_run_ends(
+    shape: str, last: float
+) -> None:
+    """Every skip of a wave with a change violates: that is what is measured."""
+    lived = world(shape, 4, lambda _: last, SMALL, waves=220)
+    bounds = dict.fromkeys(lived.of_wave, SMALL)
+    lived.live(15)
+    lived.use(models_of(lived.truth, shape, bounds, HORIZON, 40, dict.fromkeys(bounds, ALWAYS)))
+    for _ in range(200):
+        lived.live(1)
+        stand_still(lived)
+    for output, rate in rates(lived).items():
+        runs = [made.wave for made in lived.runs if made.step == lived.maker(output)]
+        truth = lived.truth.values[output]
+        harmless = sum(
+            error_of(truth[now - 1], truth[then - 1]) <= SMALL for then, now in pairwise(runs)
+        )
+        assert rate.audits > 5
+        assert rate.audits - harmless <= rate.violations <= rate.audits
+        interval = rate.interval()
+        assert interval.low <= 1.0 - harmless / len(runs) <= interval.high
+    assert lived.mixed == []
+
+
+@pytest.mark.parametrize(
+    ("seeds", "waves"), [(1, 120), pytest.param(4, 240, marks=pytest.mark.soak)]
+)
+def test_an_output_that_is_looked_at_twice_is_weighted_by_both_looks(
+    seeds: int, waves: int
+) -> None:
+    """Another output has the first step run in every wave, so that this one is seen from near."""
+    measured = []
+    for seed in range(seeds):
+        lived = world("fork", seed, lambda _: 0.1, SMALL, waves=260)
+        bounds = dict.fromkeys(lived.of_wave, SMALL)
+        lived.live(2)
+        thresholds = {"level": 1.0, "map": NEVER}
+        near = {"areas": 0.7}
+        lived.use(models_of(lived.truth, "fork", bounds, HORIZON, 40, thresholds, near))
+        for _ in range(waves):
+            lived.live(1)
+            stand_still(lived)
+        measured.append(rates(lived)["level"])
+    rate = sum(r.weight for r in measured) / sum(r.waves for r in measured)
+    assert 0.8 < rate < 1.2
