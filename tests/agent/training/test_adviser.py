@@ -123,6 +123,19 @@ class Stand:
         return self.metrics.trainings.labels("lived", output, outcome)._value.get()
 
 
+def test_a_training_is_carried_out_on_waves_after_the_last_change(stand: Stand) -> None:
+    stand.ask(Train(("level", "map"), 41, 40, since=17))
+    [(task, _)] = stand.trains.asked
+    assert isinstance(task, Task)
+    assert (task.since, task.last) == (17, 40)
+    stand.trained(
+        Trained(reasons={"level": "too few", "map": "too few"}, waves=24, last=40, first=17)
+    )
+    stand.heard()
+    assert stand.adviser.report is not None
+    assert (stand.adviser.report.first, stand.adviser.report.last) == (17, 40)
+
+
 @pytest.fixture
 def stand() -> Iterator[Stand]:
     made = Stand()

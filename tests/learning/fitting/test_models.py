@@ -313,7 +313,9 @@ def test_a_calibration_is_a_sentence_that_names_the_cure() -> None:
     failed = Calibration(None, 200, 20, 180.0, 0.15, 0.0)
     assert words_of(failed, 0.95).endswith("raise the bound or lower the confidence")
     few = Calibration(None, 40, 0, 40.0, 0.07, 0.0, 19)
-    assert words_of(few, 0.95).endswith("about 19 more waves are missing")
+    assert words_of(few, 0.95).endswith(
+        "about 19 more waves are missing: raise `waves` to 59 where it is less"
+    )
     assert words_of(Calibration(None, 0, 0, 0.0, 1.0, 0.0), 0.95).endswith("raise the bound")
 
 

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from recorded import AREAS, GRAPH, HORIZON, MAP, few_trees, recorded
 
 from headgate.learning import MeasuredPairs, errors, features, log_ratio
+from headgate.learning.calibration import FOLDS
 from headgate.learning.features import HOUR, WEEKEND, clocks_of
 from headgate.learning.fitting.training import (
-    FOLDS,
     Target,
     TrainedOutput,
     extra_trees,

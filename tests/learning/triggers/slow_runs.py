@@ -128,7 +128,7 @@ class Truth:
         random = np.random.default_rng(seed)
         self.steps = SHAPES[shape]
         self.waves = waves
-        self.times = START + HOUR * np.arange(waves)
+        self.times: Values = START + HOUR * np.arange(waves, dtype=np.float64)
         sensors = np.full((waves, SENSORS), np.nan)
         there = random.random(SENSORS) < 0.7
         values = random.normal(0.0, 4.0, SENSORS)
@@ -227,6 +227,7 @@ def models_of(
     last: int,
     thresholds: Mapping[str, float],
     nearer: Mapping[str, float] = {},
+    beyond: float = 1e6,
 ) -> dict[str, bytes]:
     """Return models that were fitted to the first waves, whose thresholds are given.
 
@@ -238,6 +239,7 @@ def models_of(
         last: the wave before which training ends.
         thresholds: by output.
         nearer: by container, what is added to its scores.
+        beyond: by how much features may pass the ranges of training.
     """
     graph, found = graph_of_shape(shape), {}
     unmoved = Residuals(50.0, 0.3)  # so that only audits move a threshold
@@ -257,8 +259,8 @@ def models_of(
             trees = [one.tree_ for one in fitted.estimators_]
             containers[container] = ContainerModel(
                 forest_of(trees, names, (output,), Predicted.LOG_ERROR),
-                rows.min(0) - 1e6,
-                rows.max(0) + 1e6,
+                rows.min(0) - beyond,
+                rows.max(0) + beyond,
                 levels,
                 unmoved,
                 nearer.get(container, 0.0),
@@ -309,6 +311,7 @@ class SlowWorld:
         self._taken = 0
         self.wave = 0
         self._begun = self.tester.now
+        self._begun_runs: set[str] = set()
 
     @property
     def now(self) -> float:
@@ -378,8 +381,9 @@ class SlowWorld:
         new = self.tester.instructions[self._taken :]
         self._taken = len(self.tester.instructions)
         for each in new:
-            if not isinstance(each, Launch):
-                continue
+            if not isinstance(each, Launch) or each.run in self._begun_runs:
+                continue  # of a run that an agent finds at work after a restart
+            self._begun_runs.add(each.run)
             step = each.action
             wave = self.policy(step).state.launched
             read = {

@@ -21,7 +21,7 @@ from headgate.learning import (
     encode_answer,
     version_of_model,
 )
-from headgate.learning.triggers.outputs import OutputState
+from headgate.learning.triggers.output_state import OutputState
 from headgate.learning.triggers.renewal import Renewal, RenewalState
 
 EVERY = 8
@@ -87,9 +87,15 @@ def test_each_model_is_fitted_anew_after_so_many_waves_and_asked_for_once(
     assert sorted(found, key=str) == sorted(((EVERY, {o: v}) for o, v in versions.items()), key=str)
 
 
-def test_a_fit_that_nobody_answers_is_asked_for_again_after_the_horizon(world: Lived) -> None:
+def test_a_fit_that_takes_long_is_asked_for_once_and_again_after_a_restart(
+    world: Lived, models: dict[str, bytes]
+) -> None:
     found = asked(world, EVERY + 2 * HORIZON)
-    assert {wave for wave, _ in found} == {EVERY, EVERY + HORIZON, EVERY + 2 * HORIZON}
+    assert {wave for wave, _ in found} == {EVERY}
+    world.tester.restart()
+    world.use(models)
+    found = asked(world, 1)
+    assert {wave for wave, _ in found} == {EVERY + 2 * HORIZON + 1}
 
 
 def test_a_fitted_model_decides_at_once_and_the_next_is_counted_from_there(
@@ -177,7 +183,7 @@ def test_a_fit_of_a_model_that_is_being_replaced_is_of_no_use(
     elif answer == "while it relearns":
         now.decided.feedback = replace(now.decided.feedback, synchronous=5)
     else:
-        now.asked = EVERY
+        now.awaited = True
     decides, decided = now.model, now.decided
     refitted(world, "map", others["map"], models["map"])
 
@@ -300,6 +306,8 @@ def test_a_training_by_schedule_outlives_a_restart_and_is_asked_for_again(
     ran, asked_for = lived_waves(trained, TRAINING - 3)
     assert ran == [set(WRITES)] * (TRAINING - 3)
     assert {q.wave for q in asked_for} == {BETWEEN + TRAINING}
+    trained.tester.restart()
+    trained.use(models)
     ran, asked_for = lived_waves(trained, HORIZON)
     assert ran == [set(WRITES)] * HORIZON, "nobody has answered"
     assert {q.wave for q in asked_for} == {BETWEEN + TRAINING + HORIZON}

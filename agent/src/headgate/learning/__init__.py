@@ -13,6 +13,8 @@ from headgate.learning.calibration import (
     calibrate,
     candidates,
     effective_count,
+    fewest_confident,
+    fewest_waves,
     outside,
     upper_rate,
 )
@@ -57,7 +59,6 @@ from headgate.learning.fitting.training import (
     OutputPairs,
     Target,
     extra_trees,
-    fewest_waves,
     output_pairs,
 )
 from headgate.learning.forest import (
@@ -244,6 +245,7 @@ __all__ = [
     "extra_trees",
     "feature_names",
     "features",
+    "fewest_confident",
     "fewest_waves",
     "fit",
     "fit_on",

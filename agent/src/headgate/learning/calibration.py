@@ -33,6 +33,22 @@ _UNRELATED = 0.05
 """Autocorrelation from which on down waves are taken as independent."""
 
 
+FOLDS: Final = 4
+"""Blocks of waves for scores out of fold; a quarter is a few days of two weeks of hours."""
+_SHORTEST_BLOCK = 6
+"""Waves of a block at least, however short the horizon."""
+
+
+def fewest_waves(horizon: int) -> int:
+    """Return the waves that blocks with gaps of the horizon take."""
+    return FOLDS * max(horizon, _SHORTEST_BLOCK)
+
+
+def fewest_confident(confidence: float) -> int:
+    """Return the waves without a violation from which on a threshold keeps a confidence."""
+    return math.ceil(math.log(1.0 - SURE) / math.log(confidence))
+
+
 def effective_count(violated: Flags) -> float:
     """Return as how many independent waves these count: T / (1 + 2 Σ autocorrelation)."""
     count = len(violated)

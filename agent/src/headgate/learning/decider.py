@@ -55,7 +55,11 @@ class DeciderState(Struct):
     def fitted_anew(self, model: Model) -> DeciderState:
         """Return the state from which a model goes on that is fitted anew, and not calibrated."""
         spread = max(known.residuals.spread for known in model.containers.values())
-        return DeciderState(self.feedback.fitted_anew(spread))
+        return DeciderState(self.feedback.fitted_anew(spread), settled=self.settled)
+
+    def trained_anew(self) -> DeciderState:
+        """Return the state from which a model goes on that was trained on waves of one world."""
+        return DeciderState(Feedback(rate=self.feedback.rate), settled=self.settled)
 
 
 class Decider:

@@ -199,13 +199,16 @@ class Feedback(Struct, frozen=True):
     def fitted_anew(self, spread: float) -> Feedback:
         """Return the feedback that a model begins with which is fitted anew, and not calibrated.
 
-        What audits have tightened stays: only a calibration loosens a threshold.
+        What audits have tightened stays: only a calibration loosens a threshold. The audited rate
+        goes on, too: it is of the output and not of one model.
 
         Args:
             spread: standard deviation of training's residuals.
         """
         caution = _CAUTION_ANEW * spread if self.changes else 0.0
-        return Feedback(tightening=max(self.tightening, caution), changes=self.changes)
+        return Feedback(
+            tightening=max(self.tightening, caution), changes=self.changes, rate=self.rate
+        )
 
     def change(self) -> Change | None:
         """Return what shows that the world has changed, if anything does."""

@@ -82,7 +82,9 @@ class Consultations:
                 self._context.post(lambda _: self._note_report())
 
         self._note_report()
-        asked = Train(chosen, settled + 1, waves or settings.waves)
+        policy = self._state.engine.actions[writer].policy
+        since = policy.first_of_world(chosen) if isinstance(policy, Learned) else 1
+        asked = Train(chosen, settled + 1, waves or settings.waves, since)
         if source is Source.KNOWLEDGE:
             learning.train_on_knowledge(asked, trained)
         else:

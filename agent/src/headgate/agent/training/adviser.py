@@ -119,6 +119,8 @@ class TrainingReport(Struct, frozen=True):
     """By output or container with a user's metric, what that failed on."""
     source: Source = Source.RECORDING
     """What was learned from."""
+    first: int = 0
+    """The oldest wave that was learned from; 0 where that is not known."""
 
 
 class LearnedAdviser:
@@ -184,7 +186,7 @@ class LearnedAdviser:
     def train(self, asked: Train, done: Done) -> None:
         """Have models trained, of the waves before one."""
         last, worker = asked.wave - 1, self._computes.worker
-        task = Task(self._kafka, self._spec, asked.outputs, last, asked.waves, worker)
+        task = Task(self._kafka, self._spec, asked.outputs, last, asked.waves, worker, asked.since)
         self.report = TrainingReport(asked.outputs, asked.waves)
         self._begin(task, self.report, done)
 
@@ -300,7 +302,8 @@ class LearnedAdviser:
             }
             keys = keys_of_models(self._knowledge.pair_keys(spec.name), models)
             pairs = tuple(map(pack_pairs, self._knowledge.pairs_of(keys)))
-            self._trainer.train(RefitTask(self._kafka, spec, models, pairs, asked.wave), ended)
+            task = RefitTask(self._kafka, spec, models, pairs, asked.wave, asked.since)
+            self._trainer.train(task, ended)
 
     def _take_refitted(
         self, asked: Refit, trained: Trained | None, reason: str, seconds: float, done: Done
@@ -363,6 +366,7 @@ class LearnedAdviser:
                     report,
                     waves=trained.waves,
                     last=trained.last,
+                    first=trained.first,
                     models=versions,
                     reasons=trained.reasons,
                     left_out=trained.left_out,
@@ -371,7 +375,8 @@ class LearnedAdviser:
                 )
             )
             lost = {output: Lost(why) for output, why in trained.reasons.items()}
-            done(encode_answer(Models({**lost, **trained.models})), "")
+            waves = (trained.first, trained.last) if trained.first else (0, 0)
+            done(encode_answer(Models({**lost, **trained.models}, waves=waves)), "")
 
     def _note(self, report: TrainingReport) -> None:
         self.report = report

@@ -49,6 +49,8 @@ class Task(Struct, frozen=True, tag="recording"):
     """How many there should be."""
     metrics: CodeWorker | None = None
     """Where users' metrics are computed; None where nobody computes any."""
+    since: int = 1
+    """The oldest wave that may be learned from."""
 
 
 class StoredTask(Struct, frozen=True, tag="stored"):
@@ -77,6 +79,8 @@ class RefitTask(Struct, frozen=True, tag="refit"):
     """That they were trained on."""
     last: int
     """The newest wave of service."""
+    since: dict[str, int] = {}
+    """By output, the oldest wave of service whose labels are of the world of now."""
 
 
 AnyTask = Task | StoredTask | RefitTask
@@ -128,3 +132,5 @@ class Trained(Struct, frozen=True):
     pairs: tuple[PackedPairs, ...] = ()
     failures: dict[str, str] = {}
     """By output or container with a user's metric, what that failed on."""
+    first: int = 0
+    """The oldest wave that was learned from; 0 where none was."""

@@ -141,7 +141,8 @@ def learn_from_service(
     submitted = round(1000 * recording.decisions[0].time)
     # Pairs that were taken in are of waves of another submission: then all waves are service.
     trained = max((one.key.wave for one in pairs if one.key.submitted == submitted), default=0)
-    first = max(1, trained + 1, task.last - RECENT_WAVES + 1)
+    changed = max((task.since.get(output, 1) for output in models), default=1)
+    first = max(1, trained + 1, task.last - RECENT_WAVES + 1, changed)
     wanted = Wanted(task.last, 0, first, _since(recording, task.spec))
     service = teach_service(recording, events, partitions, task.spec, graph, tuple(models), wanted)
     found: dict[str, bytes] = {}
@@ -182,7 +183,7 @@ def learn(
     wanted = Wanted(
         task.last,
         task.waves,
-        max(1, task.last - _LOOK_BACK * task.waves + 1),
+        max(1, task.since, task.last - _LOOK_BACK * task.waves + 1),
         _since(recording, task.spec),
     )
     lesson = teach(recording, events, partitions, task.spec, graph, task.outputs, wanted)
@@ -207,7 +208,15 @@ def _fitted(
     targets = _targets(settings, [output for output in task.outputs if output not in unknown])
     if not targets:
         waves = len(lesson.waves)
-        return Trained({}, unknown, waves, lesson.waves[-1], lesson.words, failures=failures)
+        return Trained(
+            {},
+            unknown,
+            waves,
+            lesson.waves[-1],
+            lesson.words,
+            failures=failures,
+            first=lesson.waves[0],
+        )
     fitted = fit(numeric, measured, targets)
     models, reasons = _of(fitted)
     pairs = wave_pairs(
@@ -231,6 +240,7 @@ def _fitted(
         fitted.report,
         tuple(map(pack_pairs, pairs)),
         failures,
+        lesson.waves[0],
     )
 
 

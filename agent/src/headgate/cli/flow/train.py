@@ -172,9 +172,10 @@ def summary(name: str, report: TrainingReport) -> Iterable[str]:
     if report.failure:
         yield f"The training of {name} failed: {report.failure}."
         return
+    which = f", {report.first} to {report.last}," if report.first else ""
     of = " of stored pairs" if report.source is Source.KNOWLEDGE else ""
     yield (
-        f"{name} was trained on {report.waves} of {report.asked} waves{of} in "
+        f"{name} was trained on {report.waves} of {report.asked} waves{of}{which} in "
         f"{report.seconds:.1f} s."
     )
     if report.left_out:

@@ -13,7 +13,14 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from headgate.learning.calibration import SURE, Calibration, calibrate, calibration_of, candidates
+from headgate.learning.calibration import (
+    SURE,
+    Calibration,
+    calibrate,
+    calibration_of,
+    candidates,
+    fewest_waves,
+)
 from headgate.learning.fitting.quality import Quality
 from headgate.learning.fitting.risk import MOST_RISK
 from headgate.learning.fitting.training import (
@@ -22,7 +29,6 @@ from headgate.learning.fitting.training import (
     Target,
     TrainedOutput,
     extra_trees,
-    fewest_waves,
     output_pairs,
     train_on,
 )
@@ -184,7 +190,11 @@ def _check(graph: Graph, pairs: Mapping[str, MeasuredPairs], targets: Sequence[T
 
 
 def _too_few(targets: Sequence[Target], waves: int, missing: int) -> FitReport:
-    words = f"{waves} waves are too few to train and test on; {missing} more are missing"
+    needed = waves + missing
+    words = (
+        f"{waves} waves are too few to train and test on; {missing} more are missing: raise "
+        f"`waves` to {needed} where it is less"
+    )
     nothing = Calibration(None, 0, 0, 0.0, 1.0, 0.0, missing)
     outputs = tuple(
         OutputReport(each.output, nothing, None, 1.0, missing, words) for each in targets
@@ -344,7 +354,8 @@ def words_of(calibration: Calibration, confidence: float) -> str:
             f"no threshold keeps {confidence:.1%}: {seen}; more waves do not help, raise the bound "
             "or lower the confidence"
         )
+    needed = calibration.waves + calibration.missing
     return (
         f"no threshold keeps {confidence:.1%} yet: {seen}; about {calibration.missing} more waves "
-        "are missing"
+        f"are missing: raise `waves` to {needed} where it is less"
     )

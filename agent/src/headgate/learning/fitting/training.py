@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.learning.calibration import Waves, blocks, outside
+from headgate.learning.calibration import FOLDS, Waves, blocks, outside
 from headgate.learning.features import FEATURES, Rows
 from headgate.learning.fitting.clock import known_ranges, without_partial_cycles
 from headgate.learning.fitting.persistence import persistence_of
@@ -39,8 +39,6 @@ from headgate.learning.pairs import (
 from headgate.learning.predictor import FOLLOWED, ContainerModel, Residuals, log_ratio
 from headgate.learning.simulation import Bounded, Flags, Graph
 
-FOLDS: Final = 4
-"""Blocks of waves for scores out of fold; a quarter is a few days of two weeks of hours."""
 TENFOLD: Final = 10
 """Of the paper's cross-validation."""
 TRAINED_AGES: Final = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96])
@@ -49,8 +47,6 @@ _RESIDUAL_AGES = 8
 """Waves up to which residuals of pairs are counted: the ages at which most runs are."""
 _FEWEST_RUNS = 20
 """Runs in training whose quantile of residuals means something."""
-_SHORTEST_BLOCK = 6
-"""Waves of a block at least, however short the horizon."""
 _TREES = 50
 _OWN = "own"
 """Stands for the impact by a user's metric until it is known which one it is."""
@@ -223,11 +219,6 @@ class TrainedOutput(Struct, frozen=True, eq=False):
             ),
             persistence=self.bounded.persistence.get(container, {}),
         )
-
-
-def fewest_waves(horizon: int) -> int:
-    """Return the waves that blocks with gaps of the horizon take."""
-    return FOLDS * max(horizon, _SHORTEST_BLOCK)
 
 
 def pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:

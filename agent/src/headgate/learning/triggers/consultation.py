@@ -16,6 +16,8 @@ class Train(Struct, frozen=True, tag="train"):
     """The last that has ended."""
     waves: int
     """How many there should be."""
+    since: int = 1
+    """The first that may be learned from: those before the last change are of another world."""
 
 
 class ModelsWanted(Struct, frozen=True, tag="models"):
@@ -40,6 +42,8 @@ class Refit(Struct, frozen=True, tag="refit"):
     """By output, what the model is called that decides."""
     wave: int
     """The last that has ended."""
+    since: dict[str, int] = {}
+    """By output, the first wave whose labels are of the world of now; 1 where it is not named."""
 
 
 class Lost(Struct, frozen=True, array_like=True):
@@ -55,6 +59,8 @@ class Models(Struct, frozen=True, tag="models"):
     instead: dict[str, str] = {}
     """By output, the model that was fitted anew: where another decides by now it stays. Empty where
     models were trained or found."""
+    waves: tuple[int, int] = (0, 0)
+    """The first and the last wave that models were trained on; zeros where they were not."""
 
 
 class Measured(Struct, frozen=True, tag="measured"):

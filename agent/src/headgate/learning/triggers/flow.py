@@ -16,7 +16,8 @@ from headgate.engine import (
 )
 from headgate.events import ContainerId
 from headgate.learning.triggers.above import ContainersAbove, wave_probe
-from headgate.learning.triggers.outputs import BoundedOutput, OutputState
+from headgate.learning.triggers.output_state import OutputState
+from headgate.learning.triggers.outputs import BoundedOutput
 from headgate.learning.triggers.renewal import Renewal
 from headgate.learning.triggers.settings import graph_of, opaque_containers, settings_of
 
@@ -124,6 +125,18 @@ class LearnedFlow:
         for step in self.graph.steps:
             for container in step.reads:
                 self.first_readers.setdefault(container, step.name)
+
+    def first_of_world(self, outputs: Sequence[str]) -> int:
+        """Return the first wave after the last change that concerns any of these outputs.
+
+        A change of what several outputs are made of is one of all of them.
+        """
+        above = {container for name in outputs for container in self.graph.above(name)}
+        return 1 + max(
+            each.state.changed
+            for name, each in self.outputs.items()
+            if name in outputs or above & set(self.graph.above(name))
+        )
 
     def version(self, output: str) -> int:
         """Return the wave in which an output was made last."""

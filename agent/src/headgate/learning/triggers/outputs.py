@@ -7,9 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from headgate.engine import (
     Inputs,
     MetricAnswer,
@@ -19,15 +16,16 @@ from headgate.engine import (
 )
 from headgate.learning.decider import Decider, DeciderState, Judged
 from headgate.learning.features import Row
-from headgate.learning.feedback import Choice
+from headgate.learning.feedback import Change, Choice
 from headgate.learning.impact import Changes
 from headgate.learning.looks import Looks
 from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.above import ContainersAbove
 from headgate.learning.triggers.consultation import Lost
-from headgate.learning.triggers.errors import ErrorMeter, ErrorState, MeasuredError
+from headgate.learning.triggers.errors import ErrorMeter, MeasuredError
 from headgate.learning.triggers.metering import mean_of
-from headgate.learning.triggers.renewal import Renewal, RenewalState
+from headgate.learning.triggers.output_state import OutputState
+from headgate.learning.triggers.renewal import Renewal, wait_after_change
 from headgate.learning.triggers.reports import (
     MAIN_FEATURES,
     audit_report,
@@ -36,38 +34,6 @@ from headgate.learning.triggers.reports import (
 )
 from headgate.learning.triggers.settings import OutputSettings
 from headgate.learning.triggers.wishes import MadeLate, Seen, Wish, unwanted, wanted
-
-
-class OutputState(Struct):
-    """What is saved of an output."""
-
-    model: str = ""
-    """Which one decides; none where empty."""
-    begun: int = 0
-    """The wave from which on it does."""
-    shown: float = 0.0
-    """Mean of the output's values."""
-    since: int = 0
-    """The wave from which on all runs have been synchronous."""
-    outdated: bool = False
-    """Whether a change was learned of, so that the model is to be fitted anew."""
-    asked: int = 0
-    """The wave in which a model was asked for; 0 where none is awaited."""
-    lost: bool = False
-    """Whether a run was given up: then nobody knows what the output is of."""
-    words: str = ""
-    """Why there is no model yet."""
-    renewal: RenewalState = msgspec.field(default_factory=RenewalState)
-    decided: DeciderState = msgspec.field(default_factory=DeciderState)
-    """By the model that decides."""
-    error: ErrorState = msgspec.field(default_factory=ErrorState)
-    """Of what was shown before its last run."""
-    elements: dict[str, int] = {}
-    """By container above it, n when its last run began, where it is known."""
-    making: Judged | None = None
-    """What was predicted in the wave of the run under way."""
-    due: int = 0
-    """The last wave that it was to be made of, by the last look in it; 0 where it was not."""
 
 
 class BoundedOutput:
@@ -150,7 +116,7 @@ class BoundedOutput:
         # One that decided before a restart ends nothing that was going on then.
         found = self.model is None and state.model == version
         if state.model != version:
-            state.decided = decided or DeciderState()
+            state.decided = decided or self._first_state(model)
             state.begun = wave
             state.making = None
             self._error.unpredicted()
@@ -158,7 +124,8 @@ class BoundedOutput:
         state.model = version
         if not found:
             state.outdated = False
-            state.asked = 0
+            state.awaited = False
+            state.asked = state.tried = 0
             state.renewal.training = 0
             state.words = ""
         self.model = model
@@ -168,9 +135,20 @@ class BoundedOutput:
         waiting, state.error.waiting = state.error.waiting, None
         self._learn(waiting)
 
+    def _first_state(self, model: Model) -> DeciderState:
+        """Return the state of a trained model; what audits have measured goes on in one world."""
+        before, state = self.model, self.state
+        alike = before is not None and (before.metric, before.bound) == (model.metric, model.bound)
+        same_world = not state.decided.feedback.changes and state.begun > state.changed
+        return state.decided.trained_anew() if alike and same_world else DeciderState()
+
     def end_training(self) -> None:
-        """Go on by the model that decides where a training by schedule was asked for in vain."""
+        """Go on by the model that decides where a training was asked for in vain."""
         state, renewal = self.state, self.state.renewal
+        state.awaited = False
+        if state.outdated:
+            state.tried += 1
+            state.outdated = self._renewal.tries_again(state.tried)
         if renewal.training and state.asked:
             renewal.training, renewal.trained, state.asked = 0, state.asked, 0
 
@@ -193,7 +171,7 @@ class BoundedOutput:
             wave: the one that has ended.
         """
         state, renewal = self.state, self.state.renewal
-        renewal.refit, renewal.asked = wave, 0
+        renewal.refit, renewal.asked, renewal.awaited = wave, 0, False
         if state.model != instead or self._is_learning:
             return
         if isinstance(fitted, Lost):
@@ -207,8 +185,7 @@ class BoundedOutput:
     def _is_learning(self) -> bool:
         """Whether synchronous waves are learned from, so that another model comes or may come."""
         state = self.state
-        synchronous = state.decided.feedback.synchronous or state.renewal.training
-        return state.outdated or bool(synchronous or state.asked)
+        return bool(state.decided.feedback.synchronous or state.renewal.training or state.awaited)
 
     def wants_refit(self, wave: int) -> bool:
         """Return whether the model is to be fitted anew, now that a wave has ended."""
@@ -219,13 +196,26 @@ class BoundedOutput:
     def wants_model(self, wave: int) -> bool:
         """Return whether a model is to be asked for, now that a wave has ended."""
         state = self.state
-        if state.asked and wave - state.asked < self._horizon:
+        if state.awaited or (state.asked and wave - state.asked < self._horizon):
             return False
         if self.model is None:
-            return bool(state.since) and wave - state.since >= self._waves
-        if not self._is_learning:
+            return bool(state.since) and wave - max(state.since, state.changed) >= self._waves
+        if not self._is_learning and not state.outdated:
             self._renewal.begin_training(state.renewal, state.begun, wave)
-        return state.outdated or self._renewal.has_trained(state.renewal, wave)
+        changed = not state.changed or wave - state.changed >= wait_after_change(state.tried)
+        return (state.outdated and changed) or self._renewal.has_trained(state.renewal, wave)
+
+    def ask(self, wave: int) -> None:
+        """Take note that a model is asked for."""
+        self.state.asked, self.state.awaited = wave, True
+
+    def ask_refit(self, wave: int) -> None:
+        """Take note that the model is asked to be fitted anew."""
+        self.state.renewal.asked, self.state.renewal.awaited = wave, True
+
+    def begun(self) -> None:
+        """Take note that who was asked may have ended."""
+        self.state.awaited = self.state.renewal.awaited = False
 
     # -- what it wants
 
@@ -291,10 +281,11 @@ class BoundedOutput:
 
     def phase(self, wave: int) -> str:
         """Return in words what there is instead of a model."""
+        raised = self._renewal.words_of_few(self.settings.confidence)
         if self.state.words:
-            return self.state.words
+            return f"{self.state.words}{raised}"
         done = wave - self.state.since + 1 if self.state.since else 0
-        return f"{min(done, self._waves)} of {self._waves} waves to learn from"
+        return f"{min(done, self._waves)} of {self._waves} waves to learn from{raised}"
 
     def _predicted(self, model: Model, decider: Decider, seen: Seen, inputs: Inputs) -> Wish:
         wave, version = seen.wave, seen.version
@@ -409,6 +400,9 @@ class BoundedOutput:
         changed = self._decider.shown(measured.judged, measured.value / self.settings.bound)
         if changed is not None:
             state.words = changed.value
+            if changed is not Change.UNLIKE or not state.outdated:
+                # Else the world that the model does not know is still the same.
+                state.changed, state.tried = measured.judged.wave, 0
         if relearning and not state.decided.feedback.synchronous:
             state.outdated = True
 
@@ -442,6 +436,9 @@ class BoundedOutput:
         data |= {
             "model_age": wave - state.begun,
             "trained_on": model.waves,
+            "trained_from": state.waves[0],
+            "trained_to": state.waves[1],
+            "changed": state.changed,
             "calibration": model.calibration,
             "refits": state.renewal.refits,
             "synchronous": feedback.synchronous,
@@ -473,6 +470,8 @@ class BoundedOutput:
         adjustment = 0.0 if known is None else known.adjustment
         data["threshold"] = ratio_of(threshold - adjustment)
         words = f"decided by model {state.model} of {model.waves} waves"
+        if any(state.waves):
+            words += ", {} to {}".format(*state.waves)
         words += f"{self._renewal.words_of(state.renewal)}{failed}"
         if judged is not None:
             influences = self._main_features(model, judged)

@@ -49,6 +49,7 @@ from headgate.learning.triggers.consultation import (
     Lost,
     Measure,
     Measured,
+    Models,
     ModelsWanted,
     Question,
     Refit,
@@ -196,6 +197,8 @@ class Learned(TriggerPolicy):
             if self._flow.outputs[name].state.model and self._flow.outputs[name].model is None
         }
         models = (Ask(encode_question(ModelsWanted(wanted))),) if wanted else ()
+        for name in self._writes:
+            self._flow.outputs[name].begun()
         return (*models, *_ask_metrics(self._flow.outputs[o].resumed() for o in self._writes))
 
     def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
@@ -222,15 +225,18 @@ class Learned(TriggerPolicy):
         flow = self._flow
         outputs = [flow.outputs[name] for name in self._writes]
         wanted = [output for output in outputs if output.wants_model(number)]
+        by_change: dict[int, list[str]] = {}
         for output in wanted:
-            output.state.asked = number
-        if wanted:
-            yield Train(tuple(output.name for output in wanted), number, flow.settings.waves)
+            output.ask(number)
+            by_change.setdefault(flow.first_of_world((output.name,)), []).append(output.name)
+        for since, names in by_change.items():
+            yield Train(tuple(names), number, flow.settings.waves, since)
         refitted = [output for output in outputs if output.wants_refit(number)]
         for output in refitted:
-            output.state.renewal.asked = number
+            output.ask_refit(number)
         if refitted:
-            yield Refit({output.name: output.state.model for output in refitted}, number)
+            firsts = {output.name: flow.first_of_world((output.name,)) for output in refitted}
+            yield Refit({output.name: output.state.model for output in refitted}, number, firsts)
 
     def launched(self, inputs: Moment) -> Sequence[Response]:
         """Take note that a run begins, and on which wave."""
@@ -268,6 +274,7 @@ class Learned(TriggerPolicy):
             for own in map(self._flow.outputs.__getitem__, self._writes):
                 own.state.words = reason
                 own.end_training()
+                own.state.renewal.awaited = False
             for each in below:
                 each.unanswered(reason)
             return ()
@@ -282,21 +289,24 @@ class Learned(TriggerPolicy):
             adopted
             for name, sent in found.outputs.items()
             if name in outputs
-            for adopted in self._taken(outputs[name], sent, found.instead.get(name))
+            for adopted in self._taken(outputs[name], sent, found)
         ]
 
     def _taken(
-        self, output: BoundedOutput, sent: bytes | Lost, instead: str | None
+        self, output: BoundedOutput, sent: bytes | Lost, answer: Models
     ) -> Iterator[Adopted]:
         """Have a model decide, or go on without it; yield which, for whoever replays this.
 
         Args:
             output: that it is of.
             sent: the model, or why there is none.
-            instead: the model that it was fitted anew from; None where it was trained or found.
+            answer: in which it came.
         """
         before, wave = output.state.model, self._flow.wave.number
+        instead, first = answer.instead.get(output.name), answer.waves[0]
         found = _decoded(sent)
+        if 0 < first < self._flow.first_of_world((output.name,)):
+            found = Lost(f"it was learned from wave {first} on, before a change of the world")
         if not isinstance(found, Lost) and (why := output.why_not(found[1])):
             found = Lost(why)
         if instead is not None:
@@ -309,10 +319,15 @@ class Learned(TriggerPolicy):
             return
         else:
             output.use(*found, wave)
+            output.state.waves = answer.waves if first else output.state.waves
         version = output.state.model
         yield Adopted({output.name: version}, f"model {version} decides on `{output.name}`")
 
     # -- what people see, and what is kept
+
+    def first_of_world(self, outputs: Sequence[str]) -> int:
+        """Return the first wave that models of these outputs may be learned from."""
+        return self._flow.first_of_world(outputs)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -10,8 +10,24 @@ from typing import Final
 
 from msgspec import Struct
 
+from headgate.learning.calibration import fewest_confident, fewest_waves
+from headgate.learning.feedback import RELEARNING_WAVES
+
 _SOONER: Final = 4
 """The first fit is after this part of the waves that are between two fits later."""
+
+
+_LOOK_BACK: Final = 4
+"""Times as many waves as a training takes, up to which one is tried again after a change."""
+
+
+def wait_after_change(tried: int) -> int:
+    """Return after how many waves from a change on a training is tried, each time twice as many.
+
+    Args:
+        tried: trainings since the change that gave no model.
+    """
+    return RELEARNING_WAVES << tried
 
 
 class RenewalState(Struct):
@@ -22,13 +38,15 @@ class RenewalState(Struct):
     refit: int = 0
     """The wave in which fitting anew was last over; 0 before the first."""
     asked: int = 0
-    """The wave in which it was asked for; 0 where it is not awaited."""
+    """The wave in which it was asked for last; 0 where it was not since."""
     refits: int = 0
     """How often the model was fitted anew since it was trained."""
     failure: str = ""
     """Why it was not, the last time; empty where it was."""
     training: int = 0
     """The first of the synchronous waves of a training by schedule; 0 where there are none."""
+    awaited: bool = False
+    """Whether what was asked for is still to come."""
 
 
 class Renewal(Struct, frozen=True):
@@ -41,7 +59,7 @@ class Renewal(Struct, frozen=True):
     waves: int
     """That a training takes."""
     horizon: int
-    """After which what was asked for is asked for again: its agent may have ended."""
+    """After which what was asked for in vain is asked for again."""
 
     def wants_refit(self, state: RenewalState, begun: int, wave: int) -> bool:
         """Return whether a model is to be fitted anew now that a wave has ended.
@@ -53,7 +71,7 @@ class Renewal(Struct, frozen=True):
         """
         if not self.refit or state.training:
             return False
-        if state.asked and wave - state.asked < self.horizon:
+        if state.awaited or (state.asked and wave - state.asked < self.horizon):
             return False
         # What is learned soon after training is learned of a world that training has not seen:
         # each fit has twice as many waves of service as the one before, until that is too long.
@@ -72,9 +90,23 @@ class Renewal(Struct, frozen=True):
         if self.retrain and not state.training and wave - trained >= self.retrain:
             state.training = wave
 
+    def tries_again(self, tried: int) -> bool:
+        """Return whether a training may still find more waves after a change than before."""
+        return wait_after_change(tried) <= _LOOK_BACK * self.waves
+
     def has_trained(self, state: RenewalState, wave: int) -> bool:
         """Return whether there were as many synchronous waves as a training takes."""
         return bool(state.training) and wave - state.training >= self.waves
+
+    def words_of_few(self, confidence: float) -> str:
+        """Return what is to be done where trainings have too few waves; empty where they do not."""
+        needed = max(fewest_waves(self.horizon), fewest_confident(confidence))
+        if self.waves >= needed:
+            return ""
+        return (
+            f"; {self.waves} waves never give a model that keeps {confidence:.4g}, as that takes "
+            f"{needed} without a violation: raise `waves` to {needed}"
+        )
 
     def words_of(self, state: RenewalState) -> str:
         """Return what is to be said of the model; empty where there is nothing."""
