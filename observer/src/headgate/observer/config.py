@@ -285,6 +285,8 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a client may hold a connection without a request; 0 for ever."""
     request_seconds: Annotated[float, Meta(ge=0)] = 120.0
     """How long a request may take to arrive, or its reply to be taken; 0 for ever."""
+    waiting_bytes: Bytes = 96 * _MIB
+    """Of requests that are not whole or wait, and of replies not taken, over all connections."""
 
 
 class GateSettings(Struct, frozen=True, forbid_unknown_fields=True):

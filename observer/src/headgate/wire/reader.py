@@ -95,6 +95,13 @@ class MessageReader:
         """Whether the next bytes begin a message, of a peer whose transport is known."""
         return self._checked and self._start == len(self._data) and self._frame is None
 
+    def drop(self) -> None:
+        """Forget what was received and not returned: the connection is to be closed."""
+        self._data = b""
+        self._start = 0
+        self._needed = 1
+        self._frame = None
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream, of any length."""
         if self._start == len(self._data):

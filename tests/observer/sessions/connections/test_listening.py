@@ -189,6 +189,9 @@ class Idle:
     def progress(self) -> object:
         return None
 
+    def unsent(self) -> int:
+        return 0
+
     def expire(self, reason: str, *, at_once: bool) -> None:
         self.expired += 1
 

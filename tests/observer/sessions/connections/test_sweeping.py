@@ -14,6 +14,7 @@ class Client:
     def __init__(self, stage: Stage) -> None:
         self.now = stage
         self.answered = 0
+        self.kept = 0
         self.expired: list[tuple[str, bool]] = []
 
     def stage(self) -> Stage:
@@ -21,6 +22,9 @@ class Client:
 
     def progress(self) -> object:
         return self.answered
+
+    def unsent(self) -> int:
+        return 0 if self.expired else self.kept
 
     def expire(self, reason: str, *, at_once: bool) -> None:
         self.expired.append((reason, at_once))
@@ -151,3 +155,18 @@ def test_who_never_sends_anything_is_closed_where_idle_clients_are_not() -> None
     assert "no request at all" in silent.expired[0][0]
     assert idle.expired == []
     assert listener.metrics.refusals.keys() == {"idle"}
+
+
+def test_replies_that_nobody_takes_have_memory_for_all_together() -> None:
+    clients = [Client(Stage.REPLIES) for _ in range(6)]
+    listener = Listener(request=1000.0)
+    listener.sweeper.limits = LimitSettings(waiting_bytes=300, request_seconds=1000.0)
+    for client in clients:
+        client.kept = 100
+        listener.clients.append(client)
+        listener.wait(3)
+    assert ["waiting_bytes" in "".join(map(str, each.expired)) for each in clients] == [
+        *[True] * 3,
+        *[False] * 3,
+    ]
+    assert listener.metrics.refusals == {"memory": 3}

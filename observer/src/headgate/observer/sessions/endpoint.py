@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from headgate.hbase import Dialect, Pattern, Patterns, columns_read, reads_cells
+from headgate.observer.config import LimitSettings
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -19,6 +20,7 @@ from headgate.observer.recording.recorder import Recorder
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.holdings import Holdings
 from headgate.observer.sessions.peers import has_left
 from headgate.observer.sessions.replies import KnownReplies
 from headgate.observer.upstreams.dialing import Dialer
@@ -89,6 +91,8 @@ class Endpoint:
         """Of a request that are walked, or read, before other connections have a turn."""
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
+        self.holdings = Holdings(metrics, LimitSettings().waiting_bytes)
+        """What is kept for clients: the same for all listeners of the process."""
         self.patterns = Patterns(dialect)
         self.replies = KnownReplies()
         self._uncounted: list[Pattern] = []

@@ -18,6 +18,7 @@ from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.security.tls import TlsServer, listening_sockets
 from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.holdings import Holdings
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Sweeper
 from headgate.observer.starting import ObserverAddresses, StartError
@@ -63,6 +64,7 @@ class Listeners:
             name: UpstreamFormats(self._dialers[name], Dialect(name), listener)
             for name, listener in self._configured()
         }
+        self._holdings = Holdings(metrics, config.limits.waiting_bytes)
         self.endpoints: list[Endpoint] = []
         """Those of the listeners that are open."""
         self._sweepers: list[Sweeper] = []
@@ -152,6 +154,7 @@ class Listeners:
             endpoint.order.strict = listener.order.strict
             limits = _served(self._config.limits)
             endpoint.most_connections = limits.connections
+            endpoint.holdings = self._holdings
             self.endpoints.append(endpoint)
             self._sweepers.append(
                 Sweeper(lambda at=endpoint: at.sessions, limits, self._metrics)  # type: ignore[misc]
@@ -230,6 +233,7 @@ class Listeners:
                 self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
                 self._formats[name].reconfigure(listener)
         limits = _served(config.limits)
+        self._holdings.limit = limits.waiting_bytes
         listeners = dict(self._configured())
         for endpoint, sweeper in zip(self.endpoints, self._sweepers, strict=True):
             endpoint.order.strict = listeners[endpoint.name].order.strict

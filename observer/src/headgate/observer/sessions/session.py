@@ -256,9 +256,12 @@ class Session:
 
     def progress(self) -> tuple[float, int, int]:
         """Return what is different after every request that was taken or answered."""
+        return self.pipeline.touched, len(self.pipeline.in_flight), self.unsent()
+
+    def unsent(self) -> int:
+        """Return how many bytes of replies the client has not taken."""
         client = self._connections.client
-        unsent = client.get_write_buffer_size() if client is not None else 0
-        return self.pipeline.touched, len(self.pipeline.in_flight), unsent
+        return client.get_write_buffer_size() if client is not None else 0
 
     def expire(self, reason: str, *, at_once: bool) -> None:
         """Close a connection that its client only holds."""

@@ -42,6 +42,9 @@ class Swept(Protocol):
     def progress(self) -> object:
         """Return what is different after every request that was taken or answered."""
 
+    def unsent(self) -> int:
+        """Return how many bytes of replies the client has not taken."""
+
     def expire(self, reason: str, *, at_once: bool) -> None:
         """Close the connection: once what is under way is answered, or at once."""
 
@@ -61,6 +64,8 @@ class Sweeper:
         self._since: dict[Swept, tuple[float, Stage, object]] = {}
         self._next: dict[Swept, tuple[float, Stage, object]] = {}
         self._refused = 0
+        self._unsent = 0
+        """Bytes of replies that clients had not taken, in the round so far."""
 
     def sweep(self, now: float) -> None:
         """Look at the next sessions, if it is time; ``now`` is any clock's, in seconds."""
@@ -75,6 +80,9 @@ class Sweeper:
 
     def _begin(self, now: float) -> None:
         self._began = now
+        if self._unsent > self.limits.waiting_bytes:
+            self._make_room(now)
+        self._unsent = 0
         self._since, self._next = self._next, {}
         limits = self.limits
         self._round = iter(tuple(self._sessions()))
@@ -88,7 +96,29 @@ class Sweeper:
             )
             self._refused = refused
 
+    def _make_room(self, now: float) -> None:
+        """Close connections of clients that have taken no reply for longest."""
+        lazy = [
+            (since, number, session)
+            for number, (session, (since, stage, _)) in enumerate(self._next.items())
+            if stage is Stage.REPLIES
+        ]
+        for since, _, session in sorted(lazy):
+            if self._unsent <= self.limits.waiting_bytes:
+                return
+            size = session.unsent()
+            if not size:
+                continue
+            self._unsent -= size
+            self._metrics.count_refusal("memory")
+            reason = (
+                f"the client took no bytes for {now - since:.0f} s, and the memory for replies is "
+                "used up (limits.waiting_bytes)"
+            )
+            session.expire(reason, at_once=True)
+
     def _look_at(self, session: Swept, now: float) -> None:
+        self._unsent += session.unsent()
         stage = session.stage()
         if stage is Stage.SERVER:
             return

@@ -93,6 +93,20 @@ class RequestDispatcher:
         origin = self._facts.origin
         return origin is not None and self._endpoint.control.fence_above(origin) is not None
 
+    @property
+    def held_bytes(self) -> int:
+        """How long the request is that is held; 0 if there is none."""
+        held = self._waiting or self._at_gate
+        return 0 if held is None else len(held.message.raw)
+
+    def let_go(self, reason: str) -> None:
+        """Answer the request that is held with an IOError that may be retried."""
+        text = f"headgate: {reason}"
+        self._endpoint.admission.leave(self)
+        self._endpoint.gates.leave(self)
+        self.give_up(text)
+        self.turn_away(text)
+
     def leave(self) -> None:
         """Hold nothing any more: the client is gone."""
         self._endpoint.admission.leave(self)

@@ -13,6 +13,7 @@ from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.sessions.connection_pair import OTHERS, STOPPED, TURN, ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.holdings import LARGE
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.requests.answers import Answers
@@ -55,6 +56,10 @@ class RequestIntake:
         )
         self.reading: Reading | None = None
         """Of a request that is read in parts."""
+        self._read_bytes = 0
+        """How long that is."""
+        self._holds = False
+        """Whether bytes are kept that others may need room for."""
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the client."""
@@ -73,6 +78,7 @@ class RequestIntake:
         self._reader.feed(data)
         connections = self._connections
         if connections.upstream is None and not connections.unreachable:
+            self._note_holdings()
             self._connect()
             return
         self._pump()
@@ -140,6 +146,25 @@ class RequestIntake:
             self._take_requests()
         except Exception as error:  # noqa: BLE001 - a stranger's bytes must not end the process
             self._connections.give_up_on(error)
+        self._note_holdings()
+
+    def _note_holdings(self) -> None:
+        """Note how many bytes are kept for the client, where these are many."""
+        size = self._reader.buffered + self._read_bytes + self.dispatcher.held_bytes
+        if size >= LARGE or self._holds:
+            self._holds = size >= LARGE
+            self._endpoint.holdings.note(self, size)
+
+    def let_go(self, reason: str) -> None:
+        """Answer the request that is kept with the reason, and keep nothing more of it."""
+        self._holds = False
+        if self.dispatcher.holds():
+            self.dispatcher.let_go(reason)
+            return
+        self.reading = None
+        self._read_bytes = 0
+        self._answers.refuse(ProtocolError(reason), self._reader)
+        self._reader.drop()
 
     def _take_requests(self) -> None:
         reader, connections = self._reader, self._connections
@@ -174,6 +199,7 @@ class RequestIntake:
             return
         if len(message.raw) > endpoint.part_bytes:
             self.reading = Reading(self._dialect, message, endpoint.limits)
+            self._read_bytes = len(message.raw)
             self._connections.pause(TURN)
             self._read_on(message)
             return
@@ -198,9 +224,11 @@ class RequestIntake:
                 self._loop.call_soon(self._read_on, message)
                 return
             self.reading = None
+            self._read_bytes = 0
             self.dispatcher.wait_for_room(request, self.dispatcher.take(request))
         except ProtocolError as error:
             self.reading = None
+            self._read_bytes = 0
             self._answers.refuse_unread(message, error)
         except Exception as error:  # noqa: BLE001 - a stranger's bytes must not end the process
             self._connections.give_up_on(error)
@@ -243,3 +271,4 @@ class RequestIntake:
         """Read nothing any more: the client is gone."""
         self.dispatcher.leave()
         self.reading = None
+        self._endpoint.holdings.note(self, 0)
