@@ -14,7 +14,7 @@ from reference import bag
 from headgate.incremental import Stage
 from headgate.incremental.epochs.cluster import translate_by_spark
 from headgate.incremental.epochs.epoch import finished
-from headgate.incremental.library import differences, histogram, join, top_k
+from headgate.incremental.library import differences, distinct, histogram, join, top_k
 from headgate.incremental.state.names import Writer
 
 
@@ -57,6 +57,29 @@ def pairs(name: str, *rows: tuple[int, str]) -> pa.Table:
     return pa.table({"key": keys, name: values, "weight": [1] * len(rows)})
 
 
+def over_open() -> Stage:
+    """``differences`` of a container with columns that it does not declare."""
+    stage = differences()
+    assert stage.spec.over_open is not None
+    stage.spec = stage.spec.over_open
+    return stage
+
+
+def gone(row: str) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"row": row, "column": "", "value": None, "deleted": True}], cells().schema
+    )
+
+
+ODD = ("pm2.5", "a`b", "temp (C)", "A", "a")
+"""Names that Spark would take for expressions, or for one name."""
+
+
+def odd(*rows: tuple[int, int]) -> pa.Table:
+    columns = [pa.array([number + at for number, _ in rows]) for at in range(len(ODD))]
+    return pa.table([*columns, pa.array([n for _, n in rows])], [*ODD, "weight"])
+
+
 Epochs = list[tuple[dict[str, pa.Table], set[str]]]
 SHAPES: dict[str, tuple[Callable[[], Stage], Epochs]] = {
     "differences": (
@@ -66,6 +89,18 @@ SHAPES: dict[str, tuple[Callable[[], Stage], Epochs]] = {
             ({"source": cells(a=b"1", b=b"4", c=None)}, set()),
             ({"source": cells(d=b"5", b=b"4")}, {"source"}),
         ],
+    ),
+    "differences of open rows": (
+        over_open,
+        [
+            ({"source": cells(a=b"1", b=b"2", c=b"3")}, set()),
+            ({"source": pa.concat_tables([gone("a"), cells(b=b"4"), gone("c")])}, set()),
+            ({"source": cells(d=b"5", b=b"4")}, {"source"}),
+        ],
+    ),
+    "odd names": (
+        lambda: distinct(dict.fromkeys(ODD, "int64")),
+        [({"source": odd((1, 1), (2, 1))}, set()), ({"source": odd((1, -1), (3, 1))}, set())],
     ),
     "join": (
         lambda: join(

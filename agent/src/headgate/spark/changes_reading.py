@@ -174,7 +174,7 @@ class ChangesReader:
             ColumnMapping(name, column, view.codec, ValueType.BINARY)
             for name, column in columns.items()
         ]
-        frame = self._whole.large_columns(view, mappings, OnUndecodable.NULL)
+        frame = self._whole.numbered(view, mappings, OnUndecodable.NULL)
         key, value = SQL_TYPES[ROW_TYPES[view.keys]], SQL_TYPES[decoding.kind]
         schema = f"{ROW} {key}, column {key}, value {value}, deleted boolean"
         each = partial(cell_by_cell, columns=columns, decoding=decoding, keys=view.keys)

@@ -133,13 +133,17 @@ class ContainerReader:
         wanted = wanted_columns(view, columns) or ()
         names = self._containers.column_names(view, None if columns is None else wanted)
         mappings = _mappings(view, names, wanted, names.typed(types))
-        return self.large_columns(view, mappings, policy)
+        frame = self.numbered(view, mappings, policy)
+        return frame.toDF(ROW, *(mapping.name for mapping in mappings))
 
-    def large_columns(
+    def numbered(
         self, view: ContainerView, mappings: Sequence[ColumnMapping], policy: OnUndecodable
     ) -> DataFrame:
-        """Return columns of a container as a frame that tasks read in parallel."""
-        # Names are any text: Spark is given numbers, and columns are renamed by their places.
+        """Return columns of a container as a frame that tasks read in parallel.
+
+        Columns are called by their places, for names are any text, and Spark takes some of them for
+        expressions: ``row``, ``c0``, ``c1`` and so on.
+        """
         places = {f"c{at}": mapping for at, mapping in enumerate(mappings)}
         fields = "".join(f", {place} {SQL_TYPES[m.kind]}" for place, m in places.items())
         reader = (
@@ -156,7 +160,7 @@ class ContainerReader:
         if not view.uniform:
             ranges = {place: _texts(view.ranges(m.column)) for place, m in places.items()}
             reader = reader.option("ranges", json.dumps(ranges))
-        return reader.load().toDF(ROW, *(mapping.name for mapping in mappings))
+        return reader.load()
 
     def _parallelism(self) -> int:
         if is_remote(self._spark):

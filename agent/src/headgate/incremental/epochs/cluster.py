@@ -6,7 +6,7 @@ leaves files that nobody names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Final
 
@@ -75,7 +75,7 @@ def translate_by_spark(
     places = tuple(state.bucket for state in buckets)
     packers = {flow: Packer(n, places, columns) for n, (flow, columns) in enumerate(flows.items())}
     parts = [
-        frame.mapInArrow(partial(packed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
+        _mapped(frame, partial(packed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
         for flow, frame in increments.items()
     ]
     [spark] = {frame.sparkSession for frame in increments.values()}
@@ -111,13 +111,38 @@ def _translated_units(
 ) -> list[BucketOutcome]:
     """Translate units one by one, where they are: nothing is shuffled."""
     parts = [
-        frame.mapInArrow(
+        _mapped(
+            frame,
             partial(_unit_task, stage=stage, store=store, writer=writer, flow=flow, flows=flows),
             _OUTCOME,
         )
         for flow, frame in increments.items()
     ]
     return _outcomes(reduce(DataFrame.unionByName, parts))
+
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def _mapped(
+    frame: DataFrame, function: Callable[[Batches], Iterator[pa.RecordBatch]], schema: str
+) -> DataFrame:
+    """Return what a function makes of a frame's batches, whatever its columns are called.
+
+    ``DataFrame.mapInArrow`` takes names for expressions: of ``pm2.5`` it looks for a field.
+    """
+    numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
+    named = partial(_with_names, function=function, names=tuple(frame.columns))
+    return numbered.mapInArrow(named, schema)
+
+
+def _with_names(
+    batches: Batches,
+    *,
+    function: Callable[[Batches], Iterator[pa.RecordBatch]],
+    names: tuple[str, ...],
+) -> Iterator[pa.RecordBatch]:
+    return function(batch.rename_columns(list(names)) for batch in batches)
 
 
 def _outcomes(told: DataFrame) -> list[BucketOutcome]:
