@@ -56,6 +56,14 @@ def test_nothing_is_another():
             ),
         ),
         (
+            "readings: detectors s:o3",
+            'readings: {table: detectors, column: "s:o3", keys: binary}',
+            (
+                "container `readings`: changed, `keys`, from the next attempt of a step that reads "
+                "it; a stage that reads it is made anew by `headgate stage rebuild`"
+            ),
+        ),
+        (
             "writes: zones",
             "writes: zones\n    combine: at-least-one\n    retries: 5",
             "action `zones`: changed, `combine`, `retries`; it keeps what was counted",

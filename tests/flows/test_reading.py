@@ -25,7 +25,7 @@ from headgate.engine import (
     ValueBound,
     check_specification,
 )
-from headgate.events import ContainerId, Item
+from headgate.events import ContainerId, Item, KeyForm
 from headgate.flows import DataflowErrors, SessionLauncher, WaveEnd, WaveSpec, parse_dataflow
 
 TEN_LINES = """\
@@ -150,6 +150,16 @@ containers: {{readings: {places}, other: t f:b}}
 actions: {{feed: {{input: [readings, other]}}}}
 """
     assert parse_dataflow(text, "flow.yaml").on_undecodable == {"readings": policy}
+
+
+@pytest.mark.parametrize("form", KeyForm)
+def test_a_container_says_what_its_keys_are_for_a_step(form):
+    text = f"""
+name: d
+containers: {{readings: {{table: t, column: f:a, keys: {form}}}, other: t f:b}}
+actions: {{feed: {{input: [readings, other]}}}}
+"""
+    assert parse_dataflow(text, "flow.yaml").keys == {"readings": form}
 
 
 def test_codec_and_count_belong_to_the_container():

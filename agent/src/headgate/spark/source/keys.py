@@ -18,10 +18,9 @@ def key_array(keys: Sequence[bytes], kind: ValueType = ValueType.STRING) -> pa.A
     """Return keys as an Arrow array: their text, their bytes, or the numbers that they spell."""
     if kind is not ValueType.STRING:
         return to_arrow(keys, Codec(), kind)
-    raw = pa.array(keys, pa.binary())
-    if not pc.any(pc.match_substring(raw, _BACKSLASH)).as_py():
+    if _BACKSLASH not in b"".join(keys):
         try:
-            return raw.cast(pa.string())
+            return pa.array(keys, pa.binary()).cast(pa.string())
         except pa.ArrowInvalid:
             pass  # some are no UTF-8 text
     return pa.array([key_text(key) for key in keys], pa.string())
