@@ -131,3 +131,11 @@ def test_what_is_refused_is_not_sent(
     pair.hbase.setblocking(False)
     with pytest.raises(BlockingIOError):
         pair.hbase.recv(1)
+
+
+def test_a_reply_to_another_request_is_not_believed(observer: Observer, pair: Pair) -> None:
+    for row in (b"r", b"s"):
+        pair.socket.write(request(row))
+        pair.answer(reply("deleteAllRow" if row == b"r" else "mutateRow"))
+    # Nobody knows any more which reply is whose.
+    assert observer.ended == [(request(b"r"), None), (request(b"s"), None)]

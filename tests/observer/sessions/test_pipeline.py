@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from scene import CELLS, FAILED, OK, SERVER, Scene, answered, call, framed, get, messages, name, put
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scene import (
+    CELLS,
+    FAILED,
+    OK,
+    SERVER,
+    Scene,
+    answered,
+    call,
+    framed,
+    get,
+    messages,
+    name,
+    numbered,
+    put,
+    reply,
+)
 from structlog.testing import capture_logs
 
 from headgate.events import Outcome
+from headgate.hbase import Dialect
+from headgate.observer.config import JournalSettings
 from headgate.observer.sessions.identification import IDENTIFY
-from headgate.wire import MessageType, StructWriter
+from headgate.wire import MessageReader, MessageType, StructWriter
 
 
 def test_bytes_behind_the_last_reply_are_passed_and_later_writes_known_by_number(
@@ -191,3 +212,68 @@ def test_nothing_waits_on_a_connection_without_requests(scene: Scene) -> None:
     heard = session.waits_since()
     assert heard is not None
     assert heard >= forwarded
+
+
+# --- replies to other requests
+
+
+def other_number(message: bytes) -> bytes:
+    return numbered(message, 77)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [reply("mutateRows"), other_number(OK), reply("put"), other_number(CELLS)],
+    ids=["another method", "another number", "an unknown method", "a read's reply"],
+)
+@pytest.mark.parametrize("known", [False, True], ids=["first", "after some alike"])
+@pytest.mark.parametrize("frame", [lambda each: each, framed], ids=["buffered", "framed"])
+def test_a_reply_to_another_request_makes_a_write_unknown(scene, wrong, known, frame) -> None:
+    session, client, _ = scene.connect()
+    before = 4 * known
+    for _ in range(before):
+        session.data_received(frame(put(b"r")))
+        session.reply_received(frame(OK))
+    if known:
+        # The wrong reply is one that was seen before, too.
+        scene.endpoint.replies.remember(read_reply(frame(wrong)))
+    client.taken()
+    with capture_logs() as lines:
+        session.data_received(frame(put(b"r")))
+        session.reply_received(frame(wrong))
+    assert client.taken() == frame(wrong)
+    assert [outcome for _, outcome in scene.outcomes()][before:] == [Outcome.UNKNOWN]
+    assert "a reply is not to the request that was sent" in [line.get("reason") for line in lines]
+
+
+def read_reply(data: bytes):
+    reader = MessageReader()
+    reader.feed(data)
+    found = reader.next_message()
+    assert found is not None
+    return found
+
+
+@given(numbers=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=6), data=st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_server_that_repeats_a_reply_is_never_believed_twice(
+    tmp_path_factory, make_bench, numbers, data
+):
+    """Each write's own reply comes, or that to an earlier one once more."""
+    config = JournalSettings(str(tmp_path_factory.mktemp("journal")))
+    scene = Scene(Path(config.directory), make_bench(), Dialect.THRIFT1, config)
+    session, _, _ = scene.connect()
+    believed = 0
+    for at, number in enumerate(numbers):
+        answered_by = data.draw(st.integers(0, at))
+        session.data_received(framed(with_number(put(b"r"), number)))
+        session.reply_received(framed(with_number(OK, numbers[answered_by])))
+        if numbers[answered_by] != number:
+            break
+        believed += 1
+    outcomes = [outcome for _, outcome in scene.outcomes()]
+    assert outcomes.count(Outcome.APPLIED) == believed
+
+
+def with_number(message: bytes, number: int) -> bytes:
+    return numbered(message, number & 0xFFFFFFFF)

@@ -20,6 +20,7 @@ from scene import (
     check,
     get,
     messages,
+    numbered,
     put,
     reply,
 )
@@ -167,8 +168,8 @@ def test_a_reply_that_differs_in_its_sequence_number_alone_is_known(scene: Scene
         for n in (1, 2)
     ]
     session, _, _ = scene.connect()
-    for answer in done:
-        session.data_received(put(b"a"))
+    for number, answer in enumerate(done, start=1):
+        session.data_received(numbered(put(b"a"), number))
         session.reply_received(answer)
     assert scene.outcomes() == [(b"a", Outcome.APPLIED)] * 2
     assert len(scene.endpoint.replies) == 1

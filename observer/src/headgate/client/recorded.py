@@ -110,8 +110,11 @@ class RecordingSocket(TSocket):  # type: ignore[misc]
             self._out_of_step = True
             self._break()
             return
-        if reply is not None:
-            if reply.type not in (MessageType.REPLY, MessageType.EXCEPTION):
+        passage = self._passage
+        if reply is not None and passage is not None:
+            asked = passage.message
+            answers = (reply.name, reply.seqid) == (asked.name, asked.seqid)
+            if not answers or reply.type not in (MessageType.REPLY, MessageType.EXCEPTION):
                 self._out_of_step = True
             self._finish(None if self._out_of_step else reply)
 

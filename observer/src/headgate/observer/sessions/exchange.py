@@ -26,6 +26,7 @@ class Exchange:
         "method",
         "pattern",
         "sample",
+        "seqid",
         "tables",
         "waiters",
     )
@@ -41,6 +42,8 @@ class Exchange:
         self.pattern = pattern
         """The request's kind, where it is a known one."""
         self.tables = tables
+        self.seqid: int | None = 0 if pattern is None else None
+        """The request's sequence number, as the client gave it; None where it was not looked at."""
         self.journalled = journalled
         self.begun = False
         """Whether bytes of the reply have come: the server is done with the request."""
@@ -55,6 +58,10 @@ class Exchange:
         """Whether the request was given notify cells."""
         self.hidden = False
         """Whether it is a call of the observer's own: the client must not see its reply."""
+
+    def is_answered_by(self, name: str, seqid: int) -> bool:
+        """Return whether a reply that names a method and a sequence number is to this request."""
+        return name == self.method.name and (self.seqid is None or self.seqid == seqid)
 
 
 def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:

@@ -22,6 +22,7 @@ from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named, writes_of
 from headgate.observer.sessions.proofs import Proof
+from headgate.observer.sessions.replies import number_of
 from headgate.observer.upstreams.asking import PING
 from headgate.wire import (
     Limits,
@@ -111,6 +112,7 @@ class Pipeline:
                 head.forwarded = forwarded
                 head.sample = sample
                 head.begun = False
+                head.seqid = None
                 return
         exchange = Exchange(pattern.method, pattern.tables, None, pattern)
         exchange.forwarded = forwarded
@@ -293,6 +295,7 @@ class Pipeline:
                 and replies is not None
                 and not replies.buffered
                 and known.transport is replies.transport
+                and head.is_answered_by(known.name, number_of(known, data))
             ):
                 self.in_flight.pop(0)
                 if sample is not None:
@@ -382,12 +385,14 @@ class Pipeline:
         replies = self._replies
         assert replies is not None  # noqa: S101 - made with the first request
         replies.feed(data)
-        doubted = self._doubted
         try:
             while self.in_flight:
                 reply = replies.next_message()
                 if reply is None:
                     break
+                if not self.in_flight[0].is_answered_by(reply.name, reply.seqid):
+                    self._lose_track("a reply is not to the request that was sent")
+                    return
                 if len(reply.raw) == len(data):
                     self._endpoint.replies.remember(reply)
                 exchange = self.in_flight.pop(0)
@@ -395,7 +400,7 @@ class Pipeline:
                     self._connections.send(reply.raw[self._passed :] if self._passed else reply.raw)
                     self._passed = 0
                 if not self._certain:
-                    doubted.add(exchange)
+                    self._doubted.add(exchange)
                 if exchange.sample is not None:
                     exchange.sample.upstream.append(started - exchange.forwarded)
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"

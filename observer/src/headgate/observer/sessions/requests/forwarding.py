@@ -65,6 +65,7 @@ class Forwarder:
     def forward(self, message: Message, exchange: Exchange) -> None:
         """Send a request, and wait for its reply."""
         write_buffer = self._connections.to_upstream
+        exchange.seqid = message.seqid
         exchange.forwarded = _clock()
         exchange.sample = self._each
         raw = message.raw

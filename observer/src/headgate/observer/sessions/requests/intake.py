@@ -128,6 +128,7 @@ class RequestIntake:
             exchange.forwarded = started if sample is None else _clock()
             exchange.sample = sample
             layout, pipeline = pattern.layout, self._pipeline
+            exchange.seqid = layout.sequence_number(data)
             try:
                 if write_buffer.write(
                     pipeline.judged(exchange, data, layout.body, layout.transport)
