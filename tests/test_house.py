@@ -372,6 +372,16 @@ def test_locks_name_no_host():
     assert [place(path) for path in locks if "://" in text_of(path)] == []
 
 
+REPLACED = re.compile(r"""errors=["'](?:replace|ignore)|code\([^()]*["'](?:replace|ignore)["']""")
+
+
+def test_bytes_are_never_replaced_by_others():
+    """Two rows, values or names would be one: ``key_text``, or ``backslashreplace`` for people."""
+    product = tuple(f"{root}/src" for root in ("observer", "agent"))
+
+    assert [line for line in lines_with(REPLACED) if line.startswith(product)] == []
+
+
 def test_nothing_is_left_unfinished():
     assert lines_with(UNFINISHED) == []
 
