@@ -131,6 +131,7 @@ from headgate.engine.spec.layouts import Layout
 from headgate.engine.spec.metrics.divergence import ValueMetric
 from headgate.engine.spec.metrics.table import METRICS, Metric, definition_of
 from headgate.engine.spec.metrics.user import UserMetric
+from headgate.engine.spec.reading import edits_between, reading_of
 from headgate.engine.spec.references import (
     RESOURCES,
     AdjustmentSpec,
@@ -171,7 +172,7 @@ if TYPE_CHECKING:
     from headgate.engine.checkpoint.log_reader import SnapshotError
     from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
     from headgate.engine.connectors.connector import Connector, FlowView, Portion, Take
-    from headgate.engine.connectors.rebuilding import Unrebuildable
+    from headgate.engine.connectors.rebuilding import Unrebuildable, rebuilt_together
     from headgate.engine.core.engine import Engine
     from headgate.engine.core.explain import (
         ActionExplanation,
@@ -426,6 +427,7 @@ __all__ = [
     "decode_wholes",
     "decoder_of",
     "definition_of",
+    "edits_between",
     "encode_metrics",
     "encode_runnable",
     "exact_total",
@@ -438,6 +440,8 @@ __all__ = [
     "make_policy",
     "parse_condition",
     "policies_of",
+    "reading_of",
+    "rebuilt_together",
     "rounded_totals",
     "seconds_words",
     "signed_total",
@@ -457,7 +461,7 @@ _LATE = {
         "checkpoint.log_reader": "SnapshotError",
         "checkpoint.saved": "SNAPSHOT_VERSION",
         "connectors.connector": "Connector FlowView Portion Take",
-        "connectors.rebuilding": "Unrebuildable",
+        "connectors.rebuilding": "Unrebuildable rebuilt_together",
         "core.engine": "Engine",
         "core.explain": (
             "ActionExplanation ActiveExplanation AdjusterExplanation ContainerExplanation "

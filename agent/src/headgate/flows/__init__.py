@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         qod_schema_text,
     )
     from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
+    from headgate.flows.rebuilds import Rebuilds, rebuilds_between
     from headgate.flows.schema import schema_text
     from headgate.flows.sections.modes import Deletes, FoundBy, Mode, ScanSpec
 
@@ -70,6 +71,7 @@ __all__ = [
     "OozieOrigin",
     "PoolMember",
     "Problem",
+    "Rebuilds",
     "ScanSpec",
     "SessionLauncher",
     "Severity",
@@ -94,6 +96,7 @@ __all__ = [
     "pool_conflict",
     "pool_member",
     "qod_schema_text",
+    "rebuilds_between",
     "scale_limits",
     "schema_text",
     "session_roots",
@@ -121,6 +124,7 @@ _LATE = {
     "OozieOrigin": "dataflow",
     "PoolMember": "pools",
     "Problem": "grammar.problems",
+    "Rebuilds": "rebuilds",
     "ScanSpec": "sections.modes",
     "SessionLauncher": "launchers",
     "Severity": "grammar.problems",
@@ -144,6 +148,7 @@ _LATE = {
     "pool_conflict": "pools",
     "pool_member": "pools",
     "qod_schema_text": "oozie",
+    "rebuilds_between": "rebuilds",
     "scale_limits": "limits",
     "schema_text": "schema",
     "session_roots": "pools",

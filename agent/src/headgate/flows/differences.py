@@ -22,6 +22,7 @@ from headgate.engine import (
     definition_of,
 )
 from headgate.flows.dataflow import Dataflow
+from headgate.flows.rebuilds import rebuilds_between
 
 _Spec = TypeVar("_Spec", FilesSpec, TopicSpec)
 
@@ -53,6 +54,7 @@ def changes(old: Dataflow, new: Dataflow) -> tuple[Change, ...]:
         *_outside("files", "them", old.files, new.files, lambda each: each.location),
         *_outside("topic", "it", old.topics, new.topics, lambda each: each.topic),
         *_actions(old, new),
+        *_rebuilds(old, new),
         *_service(old, new),
     )
 
@@ -65,7 +67,7 @@ def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         if name not in before:
             yield Change(ChangeKind.ADDED, part, "scanned first where a bound needs it")
         elif before[name] != watched:
-            yield Change(ChangeKind.CHANGED, part, "what was counted of it is given up")
+            yield Change(ChangeKind.CHANGED, part, "its updates count on; its cells are read anew")
         elif old.on_undecodable.get(name) != new.on_undecodable.get(name):
             words = "`on_undecodable`, from the next attempt of a step that reads it"
             yield Change(ChangeKind.CHANGED, part, words)
@@ -117,7 +119,7 @@ def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:
     for name, action in after.items():
         part = f"action `{name}`"
         if name not in before:
-            yield Change(ChangeKind.ADDED, part, "it counts from now")
+            yield Change(ChangeKind.ADDED, part, _added(old, new, name))
             continue
         yield from _bounds(before[name], action)
         other = [
@@ -140,6 +142,28 @@ _KEYS = {"condition": "combine", "evaluation": "evaluate", "retry": "retries"}
 _PLAIN_FIELDS = tuple(
     field.name for field in structs.fields(ActionSpec) if field.name not in ("name", "bounds")
 )
+
+
+def _added(old: Dataflow, new: Dataflow, name: str) -> str:
+    """Return what becomes of an action that is new, or is an old one with another name."""
+    gone = {action.name for action in old.spec.actions} - {one.name for one in new.spec.actions}
+    launcher = new.launchers.get(name)
+    same = sorted(one for one in gone if launcher and old.launchers.get(one) == launcher)
+    if not same:
+        return "it counts from now"
+    return f"it begins anew: what `{same[0]}` knew, which runs the same, is not taken over"
+
+
+def _rebuilds(old: Dataflow, new: Dataflow) -> Iterator[Change]:
+    """Yield what becomes of states that are not those of what is read now."""
+    rebuilds = rebuilds_between(old, new)
+    for name, why in rebuilds.why.items():
+        words = f"rebuilt from all that its inputs hold, since {why}"
+        yield Change(ChangeKind.CHANGED, f"state of `{name}`", words)
+    for name, tables in rebuilds.shown_anew.items():
+        named = ", ".join(f"`{table}`" for table in sorted(tables))
+        words = f"what it reads of {named} is another; its next run is shown everything there"
+        yield Change(ChangeKind.CHANGED, f"action `{name}`", words)
 
 
 def _bounds(old: ActionSpec, new: ActionSpec) -> Iterator[Change]:

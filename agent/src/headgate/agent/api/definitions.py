@@ -24,12 +24,13 @@ from headgate.agent.api.starting import (
     silent_starter,
     watches,
 )
+from headgate.agent.errors import Refused
 from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import FlowRow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.ownership.submissions import tables_of
 from headgate.agent.state.sealed import Definition
-from headgate.flows import Dataflow, changes, parse_dataflow
+from headgate.flows import Dataflow, changes, parse_dataflow, rebuilds_between
 
 
 class Definitions:
@@ -56,7 +57,9 @@ class Definitions:
         if here is None:
             await self._define(new, dataflow)
         else:
-            await self._replace(here, await self._agent.running(here), new, dataflow)
+            running = await self._agent.running(here)
+            await self._agent.blocking(lambda: _check_edit(running, dataflow))
+            await self._replace(here, running, new, dataflow)
 
     async def update(self, flow: DataflowThread, body: UpdateRequest) -> UpdateView:
         """Change a dataflow that runs here and return what has changed.
@@ -76,6 +79,7 @@ class Definitions:
             if not body.allow_missing_tables:
                 # A table that is watched already may have been dropped.
                 agent.check_tables(after, tables_of(before))
+            _check_rebuilds(before, after)
             return before, after
 
         before, after = await agent.blocking(parse)
@@ -137,3 +141,19 @@ class Definitions:
                 reason = silent_starter(row, error)
             require_patience(row, reason, time.monotonic() - began, limit)
             await asyncio.sleep(next(between))
+
+
+def _check_edit(running: Definition, dataflow: Dataflow) -> None:
+    """Raise where the dataflow that runs cannot go on as another.
+
+    Raises:
+        Refused: so it is; says what helps.
+    """
+    name = running.name
+    _check_rebuilds(parse_dataflow(running.source, name, running.profile, name), dataflow)
+
+
+def _check_rebuilds(before: Dataflow, after: Dataflow) -> None:
+    refused = rebuilds_between(before, after).refused
+    if refused:
+        raise Refused(f"dataflow {after.name} was not changed: {refused}")
