@@ -19,6 +19,7 @@ from headgate.engine import (
     EngineTester,
     FlowId,
     Produced,
+    RunFailed,
     RunPurpose,
     SequenceBound,
     SpecificationChanged,
@@ -265,3 +266,15 @@ def test_an_edit_of_limits_rebuilds_nothing(edit):
     tester = settled(*actions)
     edit(tester, dataflow(replace(actions[0], bounds=(counted(5),)), actions[1]))
     assert set(purposes(tester).values()) == {RunPurpose.ADVANCE}
+
+
+def test_a_failure_that_another_attempt_would_meet_too_ends_the_run_at_once():
+    tester = EngineTester(dataflow(step(1)))
+    write(tester)
+    run = tester.engine.actions["step"].run
+    assert run is not None
+    tester.handle(RunFailed(tester.now, "step", run.run, 1, "the stage is another", final=True))
+    assert tester.engine.actions["step"].run is None
+    assert (
+        tester.decisions()[-1].words == "given up after a failure, the last: the stage is another"
+    )

@@ -227,6 +227,8 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     """As in the request."""
     result: str = ""
     """What the commit has named; empty where not committed."""
+    final: bool = False
+    """Whether another attempt would fail likewise: the error says so by ``repeatable``."""
 
 
 WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep | CloseSpace

@@ -158,10 +158,19 @@ class Outcomes:
             return
         if self._launching.happen(action, RunEvent.FAILED):
             run.losses = 0
-            self.try_again(action, run, stimulus.reason)
+            self.try_again(action, run, stimulus.reason, final=stimulus.final)
 
-    def try_again(self, action: Action, run: ActiveRun, reason: str) -> None:
-        """Count a failure of the attempt: another follows later, or none any more."""
+    def try_again(
+        self, action: Action, run: ActiveRun, reason: str, *, final: bool = False
+    ) -> None:
+        """Count a failure of the attempt: another follows later, or none any more.
+
+        Args:
+            action: whose run it is.
+            run: that had the attempt.
+            reason: why it failed.
+            final: whether another attempt would fail likewise.
+        """
         run.failures += 1
         run.failure = action.failure = reason
         self._evaluator.place_freed()
@@ -169,7 +178,7 @@ class Outcomes:
             self.withdraw(action, run, _ANEW)
             self._evaluator.take_up((action,))
             return
-        if run.failures >= action.spec.retry.attempts:
+        if final or run.failures >= action.spec.retry.attempts:
             self._give_up(action, run)
             return
         wait = action.spec.retry.backoff(run.failures)
@@ -211,7 +220,8 @@ class Outcomes:
             self._evaluator.take_up((action,))
             return
         action.happen(RunEvent.GIVEN_UP)
-        words = f"given up after {run.failures} failures, the last: {run.failure}"
+        times = "a failure" if run.failures == 1 else f"{run.failures} failures"
+        words = f"given up after {times}, the last: {run.failure}"
         self._output.decide(DecisionKind.QUARANTINED, words, action)
         self._return(action, run)
         self._output.add(Quarantine(action.name, run.run, run.failure))

@@ -114,6 +114,8 @@ class RunFailed(Struct, frozen=True):
     attempt: int
     reason: str
     detail: str = ""
+    final: bool = False
+    """Whether another attempt would fail likewise."""
 
 
 class Tick(Struct, frozen=True):

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from textwrap import indent
-from typing import Final
+from typing import ClassVar, Final
 
 _OWN: Final = re.compile(r"^(?:headgate\.[\w.]+\.)(\w+: .*)$", re.MULTILINE)
 """The line of a traceback that has an error of headgate's own, which says what happened."""
@@ -17,6 +17,9 @@ _ANY: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:: .*)?)$", re.MULTILI
 
 class StageError(Exception):
     """A stage that is not defined as one can be; says of which, and what to write instead."""
+
+    repeatable: ClassVar[bool] = False
+    """Another attempt would fail likewise, until the stage is another."""
 
 
 class TranslationFailed(Exception):

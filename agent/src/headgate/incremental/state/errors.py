@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
+from typing import ClassVar
 from urllib.parse import unquote
 
 
@@ -39,6 +40,9 @@ class DifferentColumns(StateError):
 
 class ChangedStage(StateError):
     """State of a stage that is another one now."""
+
+    repeatable: ClassVar[bool] = False
+    """Another attempt would fail likewise, until somebody says what becomes of the state."""
 
 
 class UnwrittenFile(OSError):

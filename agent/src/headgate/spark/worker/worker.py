@@ -322,7 +322,8 @@ class Worker:
 
         def failed(error: BaseException) -> StepEnded:
             ending = Ending.CANCELLED if attempt.cancelled.is_set() else Ending.FAILED
-            return ended(ending, _in_one_line(error), traceback.format_exc())
+            over = ended(ending, _in_one_line(error), traceback.format_exc())
+            return msgspec.structs.replace(over, final=not getattr(error, "repeatable", True))
 
         try:
             claim = self._claim(request)

@@ -357,7 +357,8 @@ class Attempts:
                 self._finish(attempt, now, committed.result)
             case _:
                 reason = ended.reason or f"the attempt ended {ended.ending.value}"
-                self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now)
+                final = ended.ending is Ending.FAILED and ended.final
+                self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now, final=final)
         self.begin_next(now)
 
     def _worker_lost(self, attempt: Attempt, lost: WorkerLost, now: float) -> None:
@@ -422,7 +423,14 @@ class Attempts:
         )
 
     def _fail(
-        self, attempt: Attempt, outcome: RunOutcome, reason: str, detail: str, now: float
+        self,
+        attempt: Attempt,
+        outcome: RunOutcome,
+        reason: str,
+        detail: str,
+        now: float,
+        *,
+        final: bool = False,
     ) -> None:
         launch = attempt.launch
         # Steps may raise with all their data; a row that HBase refuses would be tried for ever.
@@ -430,7 +438,8 @@ class Attempts:
         self._note(attempt, outcome=outcome, ended=now, reason=reason, detail=detail)
         self._measure(attempt, outcome)
         del self._active[launch.run]
-        failed = RunFailed(now, launch.action, launch.run, launch.attempt, reason, detail)
+        which = (launch.action, launch.run, launch.attempt)
+        failed = RunFailed(now, *which, reason, detail, final)
         self._port.handle(failed)
 
     def finished(self, end: EndOfRun, now: float) -> None:
