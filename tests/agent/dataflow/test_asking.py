@@ -170,6 +170,31 @@ def test_runs_that_a_rest_before_them_saved_count_as_not_needed(world: World) ->
     assert not_needed(started(world)) == {"feed": 0, "first": 3, "second": 3}
 
 
+def test_an_action_after_two_others_saves_one_run_a_wave_at_most() -> None:
+    """It is evaluated at the end of each of them; in most waves the second one has it run."""
+    world = World(
+        parse_dataflow(
+            """\
+name: two-before
+containers: {in: "in c:v", left: "left c:v", right: "right c:v", output: "out c:v"}
+actions:
+  feed: {input: in}
+  a: {step: "steps:a", reads: in, writes: left}
+  b: {step: "steps:b", reads: in, writes: right}
+  both: {step: "steps:both", reads: [left, right], writes: output}
+""",
+            "test",
+        )
+    )
+    agent = started(world)
+    for value in range(5):
+        world.write("in", b"0", b"c:v", b"%d" % value)
+        wave(world, agent)
+
+    assert ask(agent, lambda r, now: r.reporting.status(now)).actions[3].runs == 5
+    assert not_needed(agent)["both"] == 0
+
+
 def test_writes_after_which_nothing_had_to_run_count_as_not_needed(two_steps: str) -> None:
     at_writes = two_steps.replace("sequence: 3}", "sequence: 100}\n    evaluate: write")
     world = World(parse_dataflow(at_writes, "test"))

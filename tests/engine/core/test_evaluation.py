@@ -1,6 +1,8 @@
 """When bounds are evaluated, whose updates count, and what is written down."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headgate.engine import (
     ActionRole,
@@ -11,6 +13,8 @@ from headgate.engine import (
     EngineTester,
     Evaluation,
     Metric,
+    Paused,
+    Resumed,
     SequenceBound,
     ValueBound,
     WatchedContainer,
@@ -226,3 +230,58 @@ def test_evaluations_at_writes_are_written_down_only_when_they_change(pair, rows
         tester.write("in", rows(1))
     assert [d.kind for d in tester.decisions()] == [DecisionKind.SKIPPED] * 2
     assert tester.engine.take_idle_evaluations() == {"b": 3}
+
+
+def _of_two_inputs(bounds: tuple[Bound, ...] = ()) -> EngineTester:
+    watched = tuple(
+        WatchedContainer(Container(ContainerId(name), (Item(name),)))
+        for name in ("in", "other", "out")
+    )
+    return EngineTester(
+        DataflowSpec(
+            "flow",
+            watched,
+            (
+                ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
+                ActionSpec("b", ActionRole.INPUT, writes=(ContainerId("other"),)),
+                ActionSpec("join", after=("a", "b"), bounds=bounds, writes=(OUT,)),
+                ActionSpec("last", after=("join", "b")),
+            ),
+        )
+    )
+
+
+def test_the_first_run_waits_until_the_wave_of_the_second_input_has_ended(rows):
+    tester = _of_two_inputs((Bound("k", IN, sequence=SequenceBound(1)),))
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a", "b")) == []
+    assert launched(tester.write("other", rows(1))) == []
+    assert launched(tester.write("other", rows(2))) == []
+    assert launched(tester.wave("a", "b")) == ["join"]
+    assert launched(tester.finish("join")) == ["last"]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["in", "other", "end of a", "end of b", "end of both", "finish", "pause"]),
+        max_size=20,
+    ),
+    st.booleans(),
+)
+def test_no_write_runs_a_step_that_is_evaluated_at_the_ends_of_waves(moments, bounded):
+    """Whatever was missed before, or while the dataflow was paused."""
+    tester = _of_two_inputs((Bound("k", IN, sequence=SequenceBound(1)),) if bounded else ())
+    paused = False
+    for moment in moments:
+        if moment in ("in", "other"):
+            assert launched(tester.write(moment, {b"r": {b"f:x": b"1"}})) == []
+        elif moment == "pause":
+            paused = not paused
+            tester.handle((Paused if paused else Resumed)(tester.now))
+        elif moment == "finish":
+            for name in ("join", "last"):
+                if tester.engine.actions[name].run is not None:
+                    tester.finish(name)
+        else:
+            inputs = {"end of a": ("a",), "end of b": ("b",)}.get(moment, ("a", "b"))
+            tester.wave(*inputs)

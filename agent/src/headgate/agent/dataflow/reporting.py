@@ -122,11 +122,16 @@ class Reporting:
     def _not_needed(self, action: str) -> int:
         """Return how many runs of an action its bounds, or those before it, have saved.
 
-        Evaluations after which nothing had to run; where more waves ended before it than it has
-        run and been evaluated, because a step between them rested, waves without a run of it.
+        Waves that ended before it, without a run of it: in one wave it may be evaluated several
+        times. Of one that is evaluated at writes or by the clock, or before which no wave ends:
+        evaluations after which nothing had to run.
         """
-        turns = self._waves.turns[action] - self._attempts.committed_runs[action]
-        return max(self._decisions.skipped[action], turns)
+        known = self._state.engine.actions[action]
+        turns = self._waves.turns[action]
+        if known.moments.write or known.moments.every is not None or not turns:
+            return self._decisions.skipped[action]
+        under_way = known.run is not None
+        return max(0, turns - self._attempts.committed_runs[action] - under_way)
 
     def measure(self, now: float) -> None:
         """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""

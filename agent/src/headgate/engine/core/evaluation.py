@@ -292,13 +292,24 @@ class Evaluator:
         for container in containers:
             for feeder in graph.feeders.get(container, ()):
                 if not feeder.has_run:
-                    self.first_run(feeder)
-                    self.take_up(self._state.ready_followers(feeder))
+                    self._first_data(feeder)
             for action in graph.watchers.get(container, ()):
                 watchers[action.name] = action
         if watchers:
             for action in graph.in_order(watchers):
                 self.consider(action, AT_WRITE)
+
+    def _first_data(self, feeder: Action) -> None:
+        """Note that an input has data; its followers wait until its wave has ended.
+
+        What they missed before says nothing of this input. Only those that are evaluated at writes,
+        and runs that somebody asked for, begin on what has come so far.
+        """
+        self.first_run(feeder)
+        for action in self._state.graph.successors[feeder.name]:
+            if not action.requested and not action.moments.write:
+                action.missed = None
+        self.take_up(self._state.ready_followers(feeder))
 
     def ended(self, names: Iterable[str], moment: str) -> None:
         """Evaluate the successors of actions that have ended, each once."""
