@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
 import pytest
-from scene import CELLS, OK, Scene, Wire, call, get, messages, put, put2
+from scene import CELLS, OK, Scene, Wire, answered, call, get, messages, name, put, put2, reply
 
 from headgate.events import Fence, Outcome
 from headgate.observer.sessions.acknowledgement import Acknowledgements
+from headgate.observer.sessions.connection_pair import HELD
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Stage
+from headgate.wire import StructWriter
 
 
 def test_a_slow_client_stops_the_replies(scene: Scene) -> None:
@@ -246,3 +248,68 @@ def test_a_session_whose_connection_was_none_ends_with_its_client(scene: Scene, 
     for end in ends if first == "client" else reversed(ends):
         end()
     assert session not in scene.endpoint.sessions
+
+
+def idle(scene: Scene, monkeypatch: pytest.MonkeyPatch, *requests: bytes) -> tuple[Any, Any, list]:
+    """Return a session that has asked for these and was quiet since, and what it dials then."""
+    session, client, upstream = scene.connect()
+    for request in requests:
+        session.data_received(request)
+        session.reply_received(answered(upstream, reply(name(request))))
+    client.taken()
+    session.pipeline.touched -= 60
+    dialled: list[Session] = []
+    monkeypatch.setattr(session._intake, "_connect", lambda: dialled.append(session))
+    return session, client, dialled
+
+
+@pytest.mark.parametrize("ends", [None, ConnectionResetError()], ids=["closed", "reset"])
+@pytest.mark.parametrize("requests", [[], [get(b"r")], [get(b"r"), put(b"s")]], ids=len)
+def test_a_client_goes_on_whose_idle_connection_hbase_has_closed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, requests: list[bytes], ends: Any
+) -> None:
+    session, client, dialled = idle(scene, monkeypatch, *requests)
+    session.upstream_lost(ends)
+    assert not client.closed
+    assert dialled == []
+    session.data_received(put(b"t"))
+    assert dialled == [session]
+    upstream = Wire()
+    session.upstream_made(upstream)
+    session.upstream_settled(upstream)
+    session._intake.go_on_after(HELD)
+    assert upstream.taken() == put(b"t")
+    session.reply_received(reply("mutateRow"))
+    assert client.taken() == reply("mutateRow")
+    written = [row for row, outcome in scene.outcomes() if outcome is Outcome.APPLIED]
+    assert written[-1] == b"t"
+
+
+@pytest.mark.parametrize(
+    ("requests", "kept"),
+    [
+        (["scannerOpenWithScan"], False),
+        (["scannerOpen", "scannerClose"], True),
+        (["scannerOpen", "scannerOpen", "scannerClose"], False),
+        (["scannerClose"], True),
+    ],
+)
+def test_scanners_end_with_the_server_that_has_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, requests: list[str], kept: bool
+) -> None:
+    opened = StructWriter().binary(1, b"t").end()
+    closed = StructWriter().i32(1, 7).end()
+    bodies = [call(each, closed if each == "scannerClose" else opened) for each in requests]
+    session, client, _ = idle(scene, monkeypatch, *bodies)
+    session.upstream_lost(None)
+    assert client.closed is not kept
+
+
+def test_a_connection_that_ends_in_the_middle_of_a_reply_ends_for_the_client_too(
+    scene: Scene,
+) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(get(b"r"))
+    session.reply_received(reply("get")[:9])
+    session.upstream_lost(None)
+    assert client.closed

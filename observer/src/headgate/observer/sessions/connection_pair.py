@@ -9,6 +9,7 @@ from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.sessions.acknowledgement import Acknowledgements, HeldReplies
 from headgate.observer.sessions.write_buffer import WriteBuffer
+from headgate.observer.upstreams.scanners import OpenScanners
 
 # Why no requests are read, as bits.
 HELD: Final = 1
@@ -45,6 +46,8 @@ class ConnectionPair:
         """Whether no more requests are taken."""
         self.eof = False
         """Whether the client sends nothing any more."""
+        self.scanners = OpenScanners()
+        """Those that the client may have open."""
         self.requests_ended = False
         """Whether the end of the requests was passed on to HBase."""
 

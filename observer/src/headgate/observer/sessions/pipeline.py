@@ -22,10 +22,9 @@ from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named, writes_of
 from headgate.observer.sessions.proofs import Proof
-from headgate.observer.sessions.replies import number_of
+from headgate.observer.sessions.replies import REPLY_LIMITS, number_of
 from headgate.observer.upstreams.asking import PING
 from headgate.wire import (
-    Limits,
     Message,
     MessageReader,
     MessageType,
@@ -39,13 +38,6 @@ _clock: Final = perf_counter
 _MOST: Final = 128  # requests under way on one connection before its client must wait
 _FEW: Final = 64
 _FRAME_LENGTH: Final = 4  # bytes before each message of a framed transport
-_REPLY_LIMITS: Final = Limits(
-    # HBase is trusted to answer what was asked, however large.
-    max_frame=(1 << 31) - 1,
-    max_string=(1 << 31) - 1,
-    max_container=(1 << 31) - 1,
-    max_depth=64,
-)
 
 
 @final
@@ -61,9 +53,8 @@ class Pipeline:
         self._connections = connections
         self._requests = reader
         self._replies: MessageReader | None = None
-        self._walking = False
+        self._walking = self._framed = False
         self._tracks = True
-        self._framed = False
         self._left = 0
         """Bytes of the frame that is not walked, and of which some have come."""
         self._certain = True
@@ -85,8 +76,15 @@ class Pipeline:
         """Bytes of a reply that went back before: it is certain whose it is, HBase is not asked."""
         self.in_flight: list[Exchange] = []
         """Oldest first. Mostly one: no deque."""
-        self.touched = 0.0
-        """When bytes of a reply came last."""
+        self.touched = 0.0  # when bytes of a reply came last
+
+    def renew(self) -> None:
+        """Begin anew, with another connection to HBase: nothing of the one before can come."""
+        self.break_off()
+        self._replies, self._withheld, self._left, self._passed = None, b"", 0, 0
+        self._walking = self._by_message = self._framed = False
+        self._tracks = self._certain = True
+        self._doubted.clear()
 
     # -- requests
 
@@ -106,6 +104,7 @@ class Pipeline:
                     self._doubted.add(head)
                 self._certain = self._framed
                 self._endpoint.note_answered(before)
+                self._connections.scanners.note(pattern.method.name)
                 head.pattern = pattern
                 head.method = pattern.method
                 head.tables = pattern.tables
@@ -186,6 +185,7 @@ class Pipeline:
 
     def append(self, exchange: Exchange, transport: Transport) -> None:
         """Wait for the reply to a request that was forwarded."""
+        self._connections.scanners.note(exchange.method.name)
         in_flight = self.in_flight
         if in_flight and not self._walking:
             head = in_flight[0]
@@ -203,7 +203,7 @@ class Pipeline:
             self.finish(exchange, None, "untracked")
             return
         if self._replies is None:
-            self._replies = MessageReader(_REPLY_LIMITS, transport)
+            self._replies = MessageReader(REPLY_LIMITS, transport)
             self._framed = transport is Transport.FRAMED
         in_flight.append(exchange)
         if len(in_flight) >= _MOST:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from headgate.wire import Layout, Message, layout_of
+from headgate.wire import Layout, Limits, Message, layout_of
+
+REPLY_LIMITS: Final = Limits(
+    # HBase is trusted to answer what was asked, however large.
+    max_frame=(1 << 31) - 1,
+    max_string=(1 << 31) - 1,
+    max_container=(1 << 31) - 1,
+    max_depth=64,
+)
 
 _SHORT: Final = 64
 """Bytes of a reply that is kept."""

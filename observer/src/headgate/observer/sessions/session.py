@@ -26,6 +26,7 @@ from headgate.observer.sessions.requests.intake import RequestIntake
 from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 from headgate.observer.upstreams.pinning import PinnedConnection
+from headgate.observer.upstreams.pool import Upstream
 from headgate.wire import MessageReader
 
 _clock: Final = perf_counter
@@ -53,6 +54,8 @@ class Session:
             endpoint, log, connections, reader, self.pipeline, self._answers, self._connect
         )
         self._connecting: asyncio.Task[None] | None = None
+        self._upstream: Upstream | None = None
+        """Where its connection to HBase leads, or led last."""
         self._parting = False
         self._orphaned: asyncio.TimerHandle | None = None
 
@@ -143,9 +146,12 @@ class Session:
         connections = self._connections
         try:
             dialer, formats = self._endpoint.dialer, self._endpoint.formats
-            await dialer.connect(
-                lambda upstream: PinnedConnection(self, dialer.pool, upstream, formats)
-            )
+
+            def pinned(upstream: Upstream) -> PinnedConnection:
+                self._upstream = upstream
+                return PinnedConnection(self, dialer.pool, upstream, formats)
+
+            await dialer.connect(pinned, self._upstream)
         except UpstreamsUnreachable as error:
             connections.unreachable = f"headgate: {error}"
             self._log.warning("upstream unreachable", reason=str(error))
@@ -175,11 +181,18 @@ class Session:
             self._endpoint.sessions.discard(self)
 
     def upstream_lost(self, error: Exception | None) -> None:
-        """End with HBase's connection: what is under way may or may not have been done."""
+        """End with HBase's connection: what is under way may or may not have been done.
+
+        One that HBase has closed because nothing was asked for long is replaced at the next
+        request, unless scanners are open in it.
+        """
         connections = self._connections
         connections.upstream_gone()
         if self._orphaned is not None:
             self._orphaned.cancel()
+        if self._can_do_without():
+            self.pipeline.renew()
+            return
         broken = self.pipeline.unanswered()
         if broken and connections.client is not None:
             self._log.warning(
@@ -194,6 +207,12 @@ class Session:
             self._endpoint.sessions.discard(self)
         else:
             connections.client.close()
+
+    def _can_do_without(self) -> bool:
+        """Return whether the client cannot notice that its connection to HBase is another."""
+        connections = self._connections
+        there = connections.client is not None and not (connections.closing or connections.eof)
+        return there and not connections.scanners.count and self.quiet()
 
     def upstream_full(self) -> None:
         """Stop reading requests: HBase is slow."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from headgate.observer.upstreams.pool import Upstream, UpstreamPool
+from headgate.observer.upstreams.pool import Upstream, UpstreamHealth, UpstreamPool
 from headgate.settings import Credentials
 
 _log = structlog.get_logger("headgate.observer.upstreams.dialing")
@@ -93,15 +93,22 @@ class Dialer:
         """Hosts (numbers) and ports that this observer listens on: no upstream is there."""
         self._turn = 0
 
-    async def connect(self, protocol: Callable[[Upstream], Dialed]) -> None:
+    async def connect(
+        self, protocol: Callable[[Upstream], Dialed], before: Upstream | None = None
+    ) -> None:
         """Open one connection to the best upstream that takes it.
+
+        That is the one ``before``, where the client had another connection to it and it is well.
 
         Raises:
             UpstreamsUnreachable: none does.
         """
         pool = self.pool
         reasons: dict[Upstream, str] = {}
-        while (upstream := pool.choose(reasons)) is not None:
+        again = before is not None and before.health is UpstreamHealth.HEALTHY
+        while (
+            upstream := before if again and before not in reasons else pool.choose(reasons)
+        ) is not None:
             try:
                 await self.open(upstream, lambda upstream=upstream: protocol(upstream))  # type: ignore[misc]
             except (OSError, TimeoutError) as error:
