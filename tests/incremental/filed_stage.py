@@ -17,6 +17,7 @@ from headgate.incremental.epochs.epoch import finished
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.epochs.outcome import EpochOutcome
 from headgate.incremental.epochs.writing import reader_of
+from headgate.incremental.stages.carried import given_to_tasks
 from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.buckets import even_buckets
 from headgate.incremental.state.files import FileStore
@@ -86,7 +87,7 @@ class SparkStage(FiledStage):
     ) -> dict[str, list[dict[str, Any]]]:
         self.runs += 1
         writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
-        frames = {flow: self.spark.createDataFrame(rows) for flow, rows in increments.items()}
+        frames = {flow: given_to_tasks(self.spark, rows) for flow, rows in increments.items()}
         outcomes = translate_by_spark(
             self.spec, self.store, writer, self.buckets, frames, frozenset(whole), self.mode
         )

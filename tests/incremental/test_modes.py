@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from filed_stage import SparkStage
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from reference import ReferenceStage, bag
 from stages_of_tests import by_stream, counter, forwarding, history, limited, pages, splitting
 from test_equals_the_paper import KEYED, FiledStage, tables
@@ -22,6 +22,7 @@ from headgate.incremental import Outer, Stage
 from headgate.incremental.arrivals import Arrivals
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.sources import read_files
+from headgate.incremental.stages.carried import CarriedRows
 from headgate.incremental.state.files import FileStore
 
 PAGES = pa.schema({"key": pa.string(), "url": pa.string(), "n": pa.int64()})
@@ -131,13 +132,13 @@ def test_files_of_others_are_read_by_tasks_as_by_the_driver(
     by_driver: Any = SimpleNamespace(spark=None, driver_rows=90)
     by_tasks: Any = SimpleNamespace(spark=spark, driver_rows=89)
 
-    frame = read_files(by_tasks, store, spec, files)
-    assert isinstance(frame, DataFrame)
-    assert bag(frame.toArrow().to_pylist()) == bag(rows)
+    carried = read_files(by_tasks, store, spec, files)
+    assert isinstance(carried, CarriedRows)
+    assert bag(carried.arrow().to_pylist()) == bag(rows)
     read = read_files(by_driver, store, spec, files)
     assert isinstance(read, pa.Table)
     assert bag(read.to_pylist()) == bag(rows)
 
     (tmp_path / "f3").write_bytes(b"x" * files[3].length)
     with pytest.raises(Exception, match="f3 is not Parquet"):
-        frame.toArrow()
+        carried.arrow()

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from spending import Spent, by_process, by_tree
 
-from headgate.incremental.epochs.cluster import frame_of, translate_by_spark
+from headgate.incremental.epochs.cluster import rows_of_files, translate_by_spark
 from headgate.incremental.epochs.driver import translate_in_driver
 from headgate.incremental.epochs.epoch import finished
 from headgate.incremental.epochs.modes import Mode
@@ -99,7 +99,7 @@ class MadeIncrement:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return them for Spark, whose tasks read a file each."""
-        return frame_of(spark, self._store, self._stage, self._refs, self._schema)
+        return rows_of_files(spark, self._store, self._stage, self._refs, self._schema)
 
 
 class Epoch(Struct, frozen=True):

@@ -147,3 +147,27 @@ def test_an_update_says_what_becomes_of_files(other: str, said: str) -> None:
     words = [str(each) for each in changes(parsed(flow()), parsed(other))]
     assert any(said in one for one in words), words
     assert not any("container" in one for one in words)
+
+
+@pytest.mark.parametrize(
+    "kind", ["timestamp[us, tz=UTC]", "timestamp[ms, tz=+09:00]", "decimal(20, 2)"]
+)
+def test_a_type_may_have_a_zone_or_digits(kind: str) -> None:
+    spec = parsed(flow(clicks=f"{{uri: /in, columns: {{c: '{kind}'}}}}")).files["clicks"]
+    assert spec.columns == {"c": kind}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("timestamp[us, tz=Mars/Base]", "no time zone `Mars/Base`"),
+        ("timestamp[us, tz=../UTC]", "types are Arrow's: string"),
+        ("decimal(2, 20)", "more digits after the point"),
+        ("decimal(39, 2)", "types are Arrow's: string"),
+    ],
+)
+def test_a_zone_or_digits_that_cannot_be_are_refused(
+    kind: str, words: str, problems: Problems
+) -> None:
+    found = problems(flow(clicks=f"{{uri: /in, columns: {{c: '{kind}'}}}}"))
+    assert any(words in str(problem) for problem in found)

@@ -180,7 +180,7 @@ def test_files_that_are_much_for_the_driver_are_read_by_tasks(
         asked.append(tuple(file.name for file in files))
         return pa.Table.from_pylist([{"key": "k", "n": 7}], SCHEMA)
 
-    monkeypatch.setattr("headgate.incremental.sources._frame", frame)
+    monkeypatch.setattr("headgate.incremental.sources._by_tasks", frame)
     directory.flow.driver_rows = 3
     directory.put("a", 1, 2)
     directory.put("b", 3, 4)

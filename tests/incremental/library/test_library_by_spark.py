@@ -15,6 +15,7 @@ from headgate.incremental import Stage
 from headgate.incremental.epochs.cluster import translate_by_spark
 from headgate.incremental.epochs.epoch import finished
 from headgate.incremental.library import differences, distinct, histogram, join, top_k
+from headgate.incremental.stages.carried import PlainRows
 from headgate.incremental.state.names import Writer
 
 
@@ -30,7 +31,9 @@ class SparkStage(FiledStage):
     def epoch(self, increments: Any, whole: Any = ()) -> dict[str, list[dict[str, Any]]]:
         self.runs += 1
         writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
-        frames = {flow: self.spark.createDataFrame(rows) for flow, rows in increments.items()}
+        frames = {
+            flow: PlainRows(self.spark.createDataFrame(rows)) for flow, rows in increments.items()
+        }
         outcomes = translate_by_spark(
             self.spec, self.store, writer, self.buckets, frames, frozenset(whole)
         )

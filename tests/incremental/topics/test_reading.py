@@ -29,14 +29,18 @@ class Frames:
 
     def createDataFrame(self, rows: list[tuple[bytes]], _: str) -> Frames:  # noqa: N802 - Spark's
         self.ranges = [msgspec.msgpack.decode(row[0], type=OffsetRange) for row in rows]
-        self._rows = pa.RecordBatch.from_pydict({"range": [row[0] for row in rows]})
+        self._rows = pa.RecordBatch.from_pydict({"name": [row[0] for row in rows]})
         return self
 
     def repartition(self, _: int) -> Frames:
         return self
 
-    def mapInArrow(self, task: Any, _: object) -> list[dict[str, Any]]:  # noqa: N802 - Spark's
-        return [row for batch in task(iter([self._rows])) for row in batch.to_pylist()]
+    def mapInArrow(self, task: Any, _: object) -> Frames:  # noqa: N802 - Spark's
+        self._made = pa.Table.from_batches(list(task(iter([self._rows]))))
+        return self
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's
+        return self._made
 
 
 @pytest.fixture
@@ -73,8 +77,9 @@ def test_tasks_read_the_same_of_more(kafka: ScriptedKafka, monkeypatch: pytest.M
         OffsetRange("t", 0, 10, 17),
         OffsetRange("t", 1, 0, 8),
     ]
-    found = Counter(map(str, table.cast(pa.schema(table.schema)).to_pylist()))
-    assert Counter(map(str, rows)) == found
+    assert rows.arrow().schema == table.schema
+    found = Counter(map(str, table.to_pylist()))
+    assert Counter(map(str, rows.arrow().to_pylist())) == found
 
 
 def test_what_is_large_in_bytes_is_left_to_tasks_too(
@@ -82,7 +87,7 @@ def test_what_is_large_in_bytes_is_left_to_tasks_too(
 ) -> None:
     monkeypatch.setattr(reading, "_DRIVER_BYTES", 100)
     rows, _ = read(kafka, 25)
-    assert len(rows) == 25
+    assert len(rows.arrow()) == 25
 
 
 def test_nothing_is_no_rows_with_the_declared_columns(kafka: ScriptedKafka) -> None:

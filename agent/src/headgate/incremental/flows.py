@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from functools import reduce
 
 import msgspec
 import pyarrow as pa
 from msgspec import Struct
-from pyspark.sql import DataFrame
 
 from headgate.engine import FilesSpec, TopicSpec
 from headgate.incremental.arrivals import Arrivals, files_cursor
-from headgate.incremental.epochs.cluster import frame_of
+from headgate.incremental.epochs.cluster import rows_of_files
 from headgate.incremental.sources import read_files
+from headgate.incremental.stages.carried import CarriedRows, FlowIncrement, union
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import InputFlow, OrderBy, RouteBy, StageSpec
 from headgate.incremental.state.batches import BatchFile
@@ -30,7 +29,6 @@ from headgate.incremental.topics.kafka import TopicSource
 from headgate.incremental.topics.reading import read_unread
 from headgate.spark import (
     FramePart,
-    Increment,
     Run,
     StageRequest,
     parse_frame_part,
@@ -126,7 +124,7 @@ class FlowReader:
             return _files(spec.location) if isinstance(spec, FilesSpec) else _topic(spec.topic)
         return _CONTAINER
 
-    def arrived(self, flow: str, cursor: bytes | None) -> Increment:
+    def arrived(self, flow: str, cursor: bytes | None) -> FlowIncrement:
         """Return the rows of files, or of a topic, that have come.
 
         Args:
@@ -145,23 +143,23 @@ class FlowReader:
             return self._messages(flow, spec, cursor)
         return self._files(flow, spec, cursor)
 
-    def _messages(self, flow: str, spec: TopicSpec, cursor: bytes | None) -> Increment:
+    def _messages(self, flow: str, spec: TopicSpec, cursor: bytes | None) -> FlowIncrement:
         before = None if cursor is None else topic_cursor(cursor)
         unread = unread_of(before, self._topics.extent(spec.topic))
         if lost := check_gaps(flow, spec, unread.gaps):
             print(lost)
         self.cursors[flow] = msgspec.msgpack.encode(unread.after)
         rows = read_unread(self._run, self._topics, spec, unread)
-        return Increment(rows, whole=before is None)
+        return FlowIncrement(rows, whole=before is None)
 
-    def _files(self, flow: str, spec: FilesSpec, cursor: bytes | None) -> Increment:
+    def _files(self, flow: str, spec: FilesSpec, cursor: bytes | None) -> FlowIncrement:
         store = FileStore.at(spec.location)
         before = None if cursor is None else files_cursor(cursor)
         files, after = Arrivals(flow, spec, store).since(before, time.time_ns())
         self.cursors[flow] = msgspec.msgpack.encode(after)
-        return Increment(read_files(self._run, store, spec, files), whole=before is None)
+        return FlowIncrement(read_files(self._run, store, spec, files), whole=before is None)
 
-    def increment(self, flow: str, spec: InputFlow, cursor: bytes | None) -> Increment:
+    def increment(self, flow: str, spec: InputFlow, cursor: bytes | None) -> FlowIncrement:
         """Return the rows of the increments that are read of a flow, as one.
 
         Args:
@@ -178,7 +176,7 @@ class FlowReader:
         if not made:
             schema = _schema(before) or _routing_columns(spec)
             self.cursors[flow] = msgspec.msgpack.encode(before or FlowCursor("", b""))
-            return Increment(schema.empty_table(), whole=False)
+            return FlowIncrement(schema.empty_table(), whole=False)
         schema = made[-1].schema
         for one in made:
             if not one.schema.equals(schema):
@@ -190,7 +188,7 @@ class FlowReader:
         columns = schema.serialize().to_pybytes()
         after = FlowCursor(made[-1].name, columns, self._whole(flow, before))
         self.cursors[flow] = msgspec.msgpack.encode(after)
-        return Increment(self._rows(made, schema), whole=self.is_whole(flow))
+        return FlowIncrement(self._rows(made, schema), whole=self.is_whole(flow))
 
     def _made(self, flow: str) -> list[_Made]:
         if flow not in self._found:
@@ -201,17 +199,17 @@ class FlowReader:
             self._found[flow] = made[start:]
         return self._found[flow]
 
-    def _rows(self, made: Iterable[_Made], schema: pa.Schema) -> pa.Table | DataFrame:
+    def _rows(self, made: Iterable[_Made], schema: pa.Schema) -> pa.Table | CarriedRows:
         made = list(made)
         if sum(ref.rows for one in made for ref in one.refs) <= self._run.driver_rows:
             files = [BatchFile(self._store, ref, one.stage) for one in made for ref in one.refs]
             return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
-        frames = [
-            frame_of(self._run.spark, self._store, one.stage, one.refs, schema)
+        parts = [
+            rows_of_files(self._run.spark, self._store, one.stage, one.refs, schema)
             for one in made
             if one.refs
         ]
-        return reduce(DataFrame.union, frames)
+        return union(parts)
 
 
 def _found(store: FileStore, name: str) -> _Made:

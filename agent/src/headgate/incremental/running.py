@@ -26,6 +26,12 @@ from headgate.incremental.flows import FlowReader, check_flows, frame_parts
 from headgate.incremental.maintaining import collect, maintain_stage, manifest_before
 from headgate.incremental.published import publish
 from headgate.incremental.sinks import FlowSink
+from headgate.incremental.stages.carried import (
+    FlowIncrement,
+    TaskRows,
+    given_to_tasks,
+    of_container,
+)
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
@@ -46,7 +52,7 @@ from headgate.incremental.state.rows import Match
 from headgate.incremental.stored import stage_name
 from headgate.incremental.topics.kafka import KafkaTopics, Topics
 from headgate.incremental.topics.sending import TopicSink
-from headgate.spark import Increment, KafkaAddress, Run, StageRequest, StageResult
+from headgate.spark import KafkaAddress, Run, StageRequest, StageResult
 
 MODE: Final = "mode"
 """The parameter that says how the stage comes by its state; ``direct`` where it is not given."""
@@ -322,19 +328,19 @@ class StageRun:
 
     # -- the epoch ---------------------------------------------------------------------------
 
-    def _increment(self, flow: str, before: Manifest | None) -> Increment:
+    def _increment(self, flow: str, before: Manifest | None) -> FlowIncrement:
         cursor = None if before is None else before.cursors[flow]
         if flow in self._request.increments:
             return self._flows.increment(flow, self._stage.inputs[flow], cursor)
         if flow in self._request.sources:
             return self._flows.arrived(flow, cursor)
         if cursor is None:
-            return self._run.increment(flow, whole=True)
+            return of_container(self._run.increment(flow, whole=True))
         # What the state has read is what its own manifest says, which was committed with it.
-        return self._run.increment(flow, since=cut_of(cursor))
+        return of_container(self._run.increment(flow, since=cut_of(cursor)))
 
     def _translated(
-        self, buckets: Sequence[BucketState], increments: Mapping[str, Increment]
+        self, buckets: Sequence[BucketState], increments: Mapping[str, FlowIncrement]
     ) -> list[BucketOutcome]:
         stage = self._stage
         whole = frozenset(flow for flow, each in increments.items() if each.whole)
@@ -343,15 +349,16 @@ class StageRun:
         small = sum(map(len, tables.values())) <= self._run.driver_rows
         if self._mode is Mode.DIRECT and len(tables) == len(rows) and small:
             return translate_in_driver(stage, self._store, self._writer, buckets, tables, whole)
-        frames: dict[str, DataFrame] = {
-            flow: self._run.spark.createDataFrame(each) if isinstance(each, pa.Table) else each
+        spark = self._run.spark
+        carried: dict[str, TaskRows] = {
+            flow: given_to_tasks(spark, each) if isinstance(each, pa.Table) else each
             for flow, each in rows.items()
         }
         return translate_by_spark(
-            stage, self._store, self._writer, buckets, frames, whole, self._mode
+            stage, self._store, self._writer, buckets, carried, whole, self._mode
         )
 
-    def _increments_words(self, increments: Mapping[str, Increment]) -> str:
+    def _increments_words(self, increments: Mapping[str, FlowIncrement]) -> str:
         """Return for people what was translated: by flow where it comes from, and how much."""
         words = []
         for flow, each in increments.items():

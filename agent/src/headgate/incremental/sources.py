@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from headgate.engine import FileFormat, FilesSpec
 from headgate.incremental.arrivals import ArrivedFile, UnusableFile
-from headgate.incremental.stages.specification import schema_of
+from headgate.incremental.stages.carried import CarriedRows, read_by_tasks
+from headgate.incremental.stages.specification import schema_of, times_as_text
 from headgate.incremental.state.errors import DamagedState
 from headgate.incremental.state.files import FileStore
 from headgate.spark import Run
@@ -29,8 +28,8 @@ _ROWS: Final = 1 << 16
 
 def read_files(
     run: Run, store: FileStore, spec: FilesSpec, files: Sequence[ArrivedFile]
-) -> pa.Table | DataFrame:
-    """Return what is in files, in the declared columns; a frame where it is much for the driver.
+) -> pa.Table | CarriedRows:
+    """Return what is in files, in the declared columns; by tasks where it is much for the driver.
 
     Raises:
         UnusableFile: a file is gone, is not what was listed, or has not the declared columns.
@@ -43,23 +42,24 @@ def read_files(
             batches.append(batch)
             rows += batch.num_rows
             if rows > run.driver_rows:
-                return _frame(run, store, spec, files)
+                return _by_tasks(run, store, spec, files)
     return pa.Table.from_batches(batches, schema)
 
 
-def _frame(run: Run, store: FileStore, spec: FilesSpec, files: Sequence[ArrivedFile]) -> DataFrame:
-    """Return a frame whose tasks read a file each."""
-    named = [(msgspec.msgpack.encode(file),) for file in files]
-    frame = run.spark.createDataFrame(named, "file binary").repartition(len(named))
-    columns = from_arrow_schema(schema_of(spec.columns), prefer_timestamp_ntz=True)
-    return frame.mapInArrow(partial(_task, store=store, spec=spec), columns)
+def _by_tasks(
+    run: Run, store: FileStore, spec: FilesSpec, files: Sequence[ArrivedFile]
+) -> CarriedRows:
+    """Return rows of files, of which each is read by a task."""
+    named = map(msgspec.msgpack.encode, files)
+    read = partial(_task, store=store, spec=spec)
+    return read_by_tasks(run.spark, named, read, schema_of(spec.columns))
 
 
 def _task(
     batches: Iterable[pa.RecordBatch], *, store: FileStore, spec: FilesSpec
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for data in batch.column("file").to_pylist():
+        for data in batch.column("name").to_pylist():
             yield from rows_of(store, spec, msgspec.msgpack.decode(data, type=ArrivedFile))
 
 
@@ -129,7 +129,7 @@ def _parquet(source: pa.NativeFile, schema: pa.Schema, path: str) -> Iterator[pa
                 f"{path}, column `{field.name}`: there is {what}; it has {_columns(there)}"
             )
         found = there.field(places[0]).type
-        if not any(all(map(alike, (found, field.type))) for alike in _ALIKE):
+        if not _is_read_as(found, field.type):
             raise UnusableFile(
                 f"{path}, column `{field.name}` is {found}, and the dataflow file declares "
                 f"{field.type}: correct one of them"
@@ -170,13 +170,23 @@ def _is_bytes(kind: pa.DataType) -> bool:
 _ALIKE: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
     pa.types.is_integer,
     pa.types.is_floating,
+    pa.types.is_decimal,
     pa.types.is_boolean,
     pa.types.is_date,
-    pa.types.is_timestamp,
     _is_text,
     _is_bytes,
 )
 """Types that are read as each other where the values allow it."""
+
+
+def _is_read_as(found: pa.DataType, declared: pa.DataType) -> bool:
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(declared):
+        return (found.tz is None) is (declared.tz is None)
+    if pa.types.is_integer(found) and (
+        pa.types.is_floating(declared) or pa.types.is_decimal(declared)
+    ):
+        return True
+    return any(all(map(alike, (found, declared))) for alike in _ALIKE)
 
 
 def _check_end(source: pa.NativeFile, file: ArrivedFile, path: str) -> None:
@@ -200,9 +210,11 @@ def _csv(source: pa.NativeFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _json(source: pa.NativeFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    parsing = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    written = times_as_text(schema)
+    parsing = pajson.ParseOptions(explicit_schema=written, unexpected_field_behavior="ignore")
     with pajson.open_json(source, pajson.ReadOptions(block_size=_PORTION), parsing) as reader:
-        yield from reader
+        for batch in reader:
+            yield batch.cast(schema)
 
 
 _TEXTS: Final[

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from headgate.incremental.stages.carried import Task
+
 GROUP_KEY: Final = "_key"
 """The column of a state's rows that says of which group they are."""
 _STATE: Final = "state"
@@ -185,13 +187,14 @@ class StoredState:
         ``_key`` is text as Python writes it, for nobody has looked at all keys. Executors have to
         reach the location, and to have headgate.
         """
-        from pyspark.sql.pandas.types import from_arrow_schema
+        from headgate.incremental.stages.carried import in_spark_types
 
         schema = pa.schema([pa.field(GROUP_KEY, pa.string()), *self.columns])
         count = len(self.manifest.buckets)
         numbers = spark.range(0, count, 1, count)
         read = partial(_rows_of_buckets, state=self)
-        return numbers.mapInArrow(read, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+        cast, columns = in_spark_types(schema)
+        return numbers.mapInArrow(partial(_cast_rows, read=read, cast=cast), columns)
 
     def _reader(self, bucket: BucketState) -> BucketReader:
         runs = [Run(self._store, ref, self._stage) for ref in bucket.files]
@@ -319,6 +322,12 @@ def _rows_of_buckets(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from state.rows_of(number)
+
+
+def _cast_rows(
+    batches: Iterable[pa.RecordBatch], *, read: Task, cast: Task
+) -> Iterator[pa.RecordBatch]:
+    return cast(read(batches))
 
 
 def _with_keys(rows: pa.Table, keys: pa.Array) -> pa.Table:

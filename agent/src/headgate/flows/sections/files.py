@@ -6,7 +6,8 @@ from typing import Final
 
 from headgate.engine import DEFAULT_LATE, FileFormat, FilesSpec
 from headgate.flows.grammar import tree as yaml_tree
-from headgate.flows.grammar.kinds import Either, Key, MapOf, RecordOf, Single
+from headgate.flows.grammar.column_types import columns_kind, read_columns
+from headgate.flows.grammar.kinds import Either, Key, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import duration_seconds
 from headgate.flows.grammar.tree import Entry, Scalar, Tree
@@ -15,7 +16,7 @@ from headgate.flows.grammar.values import DURATION_VALUE, text_value
 _SCHEMES: Final = ("file", "hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss")
 """Of URIs that ``pyarrow.fs`` takes."""
 
-_TYPES: Final = (
+COLUMN_TYPES: Final = (
     *("string", "binary", "bool", "double", "float"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("date32", "timestamp[s]", "timestamp[ms]", "timestamp[us]", "timestamp[ns]"),
@@ -40,17 +41,7 @@ FILES = Either(
                     "default `parquet`, which is also what stages write",
                 ),
                 "columns": Key(
-                    MapOf(
-                        Single(
-                            "the name of a type",
-                            words=_TYPES,
-                            rule=f"types are Arrow's: {', '.join(_TYPES)}",
-                        ),
-                        "types by column",
-                        r"[^_][\s\S]*",
-                        "column",
-                        at_least=1,
-                    ),
+                    columns_kind(COLUMN_TYPES, r"[^_][\s\S]*"),
                     "of files that are read: the columns that the stage gets, with their types",
                 ),
                 "late": Key(
@@ -71,12 +62,10 @@ def read_files(tree: Tree, findings: Findings) -> FilesSpec:
     if not isinstance(tree, yaml_tree.Mapping):
         return FilesSpec("")
     uri, written, late = tree.get("uri"), tree.get("format"), tree.get("late")
-    columns = tree.get("columns")
-    named = columns.entries if isinstance(columns, yaml_tree.Mapping) else {}
     return FilesSpec(
         _location(uri, findings) if isinstance(uri, Scalar) else "",
         FileFormat(written.text) if isinstance(written, Scalar) else FileFormat.PARQUET,
-        {name: one.value.text for name, one in named.items() if isinstance(one.value, Scalar)},
+        read_columns(tree.get("columns"), findings),
         _seconds(late) if isinstance(late, Scalar) else DEFAULT_LATE,
     )
 

@@ -121,7 +121,7 @@ def read_outside(tree: yaml_tree.Mapping, findings: Findings) -> Outside:
             )
     return Outside(
         {name: read_files(entry.value, findings) for name, entry in files.items()},
-        {name: read_topic(entry.value) for name, entry in topics.items()},
+        {name: read_topic(entry.value, findings) for name, entry in topics.items()},
         files | topics,
     )
 

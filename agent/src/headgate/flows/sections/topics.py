@@ -6,7 +6,8 @@ from typing import Final
 
 from headgate.engine import TOPIC_METADATA, OnGap, OnUndecodable, TopicSpec
 from headgate.flows.grammar import tree as yaml_tree
-from headgate.flows.grammar.kinds import Either, Key, MapOf, RecordOf, Single
+from headgate.flows.grammar.column_types import columns_kind, read_columns
+from headgate.flows.grammar.kinds import Either, Key, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.tree import Entry, Scalar, Tree
 from headgate.flows.grammar.values import text_value
@@ -15,7 +16,7 @@ _TYPES: Final = (
     *("string", "binary", "bool", "double", "float", "int8", "int16", "int32", "int64"),
     *("date32", "timestamp[s]", "timestamp[ms]", "timestamp[us]"),
 )
-"""Of columns: names that Arrow has for what JSON and Spark both can hold."""
+"""Of columns: names that Arrow has for what JSON can hold."""
 _KEY_TYPES: Final = ("string", "binary", "int8", "int16", "int32", "int64")
 """Of the column with the message's key."""
 _NAME: Final = Single(
@@ -37,17 +38,7 @@ TOPIC = Either(
                     "what messages are: `json`, an object each; default, and all that there is",
                 ),
                 "columns": Key(
-                    MapOf(
-                        Single(
-                            "the name of a type",
-                            words=_TYPES,
-                            rule=f"types are Arrow's: {', '.join(_TYPES)}",
-                        ),
-                        "types by column",
-                        rf"(?:{'|'.join(TOPIC_METADATA)}|[^_][\s\S]*)",
-                        "column",
-                        at_least=1,
-                    ),
+                    columns_kind(_TYPES, rf"(?:{'|'.join(TOPIC_METADATA)}|[^_][\s\S]*)"),
                     "of a topic that is read: the columns that the stage gets, with their types; "
                     + ", ".join(f"`{name}`" for name in TOPIC_METADATA)
                     + " say where a message stands and whether it is empty",
@@ -76,17 +67,15 @@ _OF_READERS: Final = ("columns", "on_gap", "on_undecodable")
 """Keys that mean nothing on a topic that is written."""
 
 
-def read_topic(tree: Tree) -> TopicSpec:
+def read_topic(tree: Tree, findings: Findings) -> TopicSpec:
     """Return the topic that a matched tree describes."""
     if isinstance(tree, Scalar):
         return TopicSpec(tree.text)
     if not isinstance(tree, yaml_tree.Mapping):
         return TopicSpec("")
-    columns = tree.get("columns")
-    named = columns.entries if isinstance(columns, yaml_tree.Mapping) else {}
     return TopicSpec(
         _text(tree.get("topic")),
-        {name: one.value.text for name, one in named.items() if isinstance(one.value, Scalar)},
+        read_columns(tree.get("columns"), findings),
         _text(tree.get("key")),
         OnGap(_text(tree.get("on_gap")) or OnGap.FAIL),
         OnUndecodable(_text(tree.get("on_undecodable")) or OnUndecodable.FAIL),

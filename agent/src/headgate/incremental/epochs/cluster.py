@@ -6,7 +6,7 @@ leaves files that nobody names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Final
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from headgate.incremental.epochs.bucket import reads_all_state, translate_units
 from headgate.incremental.epochs.modes import Mode, translate_in_mode
@@ -30,6 +29,12 @@ from headgate.incremental.epochs.shuffling import (
     gathered,
 )
 from headgate.incremental.epochs.writing import reader_of, write_outcome
+from headgate.incremental.stages.carried import (
+    CarriedRows,
+    TaskRows,
+    in_spark_types,
+    read_by_tasks,
+)
 from headgate.incremental.stages.errors import TaskFailed, causes_noted, raised_in_task
 from headgate.incremental.stages.fusing import entering, entering_columns
 from headgate.incremental.stages.routing import routed
@@ -48,7 +53,7 @@ def translate_by_spark(
     store: FileStore,
     writer: Writer,
     buckets: Sequence[BucketState],
-    increments: Mapping[str, DataFrame],
+    increments: Mapping[str, TaskRows],
     whole: frozenset[str] = frozenset(),
     mode: Mode = Mode.DIRECT,
 ) -> list[BucketOutcome]:
@@ -66,7 +71,7 @@ def translate_by_spark(
     Raises:
         TaskFailed: the job failed, in words of what a task raised.
     """
-    came = {name: _columns(frame) for name, frame in increments.items()}
+    came = {name: rows.columns for name, rows in increments.items()}
     if stage.is_by_unit:
         return _translated_units(stage, store, writer, increments, came)
     flows = {name: entering_columns(stage, name, columns) for name, columns in came.items()}
@@ -75,10 +80,10 @@ def translate_by_spark(
     places = tuple(state.bucket for state in buckets)
     packers = {flow: Packer(n, places, columns) for n, (flow, columns) in enumerate(flows.items())}
     parts = [
-        _mapped(frame, partial(packed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
-        for flow, frame in increments.items()
+        rows.mapped(partial(packed, stage=stage, flow=flow, packer=packers[flow]), SHUFFLED)
+        for flow, rows in increments.items()
     ]
-    [spark] = {frame.sparkSession for frame in increments.values()}
+    [spark] = {rows.session for rows in increments.values()}
     numbers = spark.range(0, len(buckets), 1, len(buckets))
     if STATE in flows:
         read = partial(
@@ -106,43 +111,18 @@ def _translated_units(
     stage: StageSpec,
     store: FileStore,
     writer: Writer,
-    increments: Mapping[str, DataFrame],
+    increments: Mapping[str, TaskRows],
     flows: Mapping[str, pa.Schema],
 ) -> list[BucketOutcome]:
     """Translate units one by one, where they are: nothing is shuffled."""
     parts = [
-        _mapped(
-            frame,
+        rows.mapped(
             partial(_unit_task, stage=stage, store=store, writer=writer, flow=flow, flows=flows),
             _OUTCOME,
         )
-        for flow, frame in increments.items()
+        for flow, rows in increments.items()
     ]
     return _outcomes(reduce(DataFrame.unionByName, parts))
-
-
-Batches = Iterable[pa.RecordBatch]
-
-
-def _mapped(
-    frame: DataFrame, function: Callable[[Batches], Iterator[pa.RecordBatch]], schema: str
-) -> DataFrame:
-    """Return what a function makes of a frame's batches, whatever its columns are called.
-
-    ``DataFrame.mapInArrow`` takes names for expressions: of ``pm2.5`` it looks for a field.
-    """
-    numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
-    named = partial(_with_names, function=function, names=tuple(frame.columns))
-    return numbered.mapInArrow(named, schema)
-
-
-def _with_names(
-    batches: Batches,
-    *,
-    function: Callable[[Batches], Iterator[pa.RecordBatch]],
-    names: tuple[str, ...],
-) -> Iterator[pa.RecordBatch]:
-    return function(batch.rename_columns(list(names)) for batch in batches)
 
 
 def _outcomes(told: DataFrame) -> list[BucketOutcome]:
@@ -179,9 +159,16 @@ def _unit_task(
         yield _told(write_outcome(stage, store, writer, 0, pieces))
 
 
-def _columns(frame: DataFrame) -> pa.Schema:
-    """Return a frame's columns as its batches have them."""
-    return to_arrow_schema(frame.schema)
+def rows_of_files(
+    spark: SparkSession,
+    store: FileStore,
+    stage: str,
+    refs: Sequence[FileRef],
+    schema: pa.Schema,
+) -> CarriedRows:
+    """Return the rows of files, of which each is read by a task."""
+    named = map(msgspec.msgpack.encode, refs)
+    return read_by_tasks(spark, named, partial(_rows, store=store, stage=stage), schema)
 
 
 def frame_of(
@@ -191,18 +178,17 @@ def frame_of(
     refs: Sequence[FileRef],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Return the rows of files as a frame, whose tasks read a file each."""
-    named = [(msgspec.msgpack.encode(ref),) for ref in refs]
-    files = spark.createDataFrame(named, "file binary").repartition(max(1, len(named)))
-    read = partial(_rows, store=store, stage=stage)
-    return files.mapInArrow(read, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+    """Return the rows of files as a frame in Spark's types, whose tasks read a file each."""
+    rows = rows_of_files(spark, store, stage, refs, schema)
+    task, columns = in_spark_types(schema)
+    return rows.mapped(task, columns)
 
 
 def _rows(
     batches: Iterable[pa.RecordBatch], *, store: FileStore, stage: str
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for data in batch.column("file").to_pylist():
+        for data in batch.column("name").to_pylist():
             yield from BatchFile(store, msgspec.msgpack.decode(data, type=FileRef), stage).batches()
 
 

@@ -7,12 +7,14 @@ state flow is what the next epoch finds of the group.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, StrEnum
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from msgspec import Struct
+from pyarrow import types
 
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import Framing, check_framing
@@ -238,8 +240,15 @@ class StageSpec(Struct, frozen=True, eq=False):
                 "otherwise, and say what the state is by `state`"
             )
             raise StageError(message)
-        schemas = [*self.outputs.values(), *(() if self.state is None else (self.state.columns,))]
-        for schema in schemas:
+        schemas = {**self.outputs, **({} if self.state is None else {STATE: self.state.columns})}
+        for flow, schema in schemas.items():
+            for field in schema:
+                if not _can_be_stored(field.type):
+                    message = (
+                        f"stage `{self.name}`: column {field.name} of `{flow}` is of "
+                        f"{field.type}, which cannot be stored; declare the type of its values"
+                    )
+                    raise StageError(message)
             hidden = [name for name in schema.names if name.startswith("_")]
             if hidden:
                 message = (
@@ -348,10 +357,48 @@ def schema_of(types: Types) -> pa.Schema:
     try:
         return pa.schema(
             [
-                (name, pa.type_for_alias(kind) if isinstance(kind, str) else kind)
+                (name, _type_of(kind) if isinstance(kind, str) else kind)
                 for name, kind in types.items()
             ]
         )
     except ValueError as error:
-        message = f"{error}; types are Arrow's, such as string, int64, double, bool, binary"
+        message = (
+            f"{error}; types are Arrow's, such as string, int64, double, bool, binary, "
+            "timestamp[us, tz=UTC], decimal(20, 2)"
+        )
         raise StageError(message) from error
+
+
+def times_as_text(schema: pa.Schema) -> pa.Schema:
+    """Return a schema as JSON is read for it, with times as text that is cast afterwards.
+
+    Arrow would have days as numbers, drop the zone of a time, and take one without for UTC.
+    """
+    return pa.schema(
+        [
+            field.with_type(pa.string())
+            if types.is_date(field.type) or types.is_timestamp(field.type)
+            else field
+            for field in schema
+        ]
+    )
+
+
+def _type_of(name: str) -> pa.DataType:
+    if zoned := _ZONED.fullmatch(name):
+        return pa.timestamp(zoned[1], zoned[2])
+    if digits := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(digits[1]), int(digits[2]))
+    return pa.type_for_alias(name)
+
+
+_ZONED: Final = re.compile(r"timestamp\[(\w+), ?tz=(.+)\]")
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+
+def _can_be_stored(kind: pa.DataType) -> bool:
+    """Return whether rows of a type are files of their own, without anything beside them."""
+    if isinstance(kind, pa.BaseExtensionType) or types.is_union(kind):
+        return False
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    return not types.is_dictionary(kind) and all(map(_can_be_stored, inner))

@@ -12,7 +12,7 @@ import pyarrow.json as pajson
 from msgspec import Struct
 
 from headgate.engine import TOPIC_METADATA, OnUndecodable, TopicSpec
-from headgate.incremental.stages.specification import schema_of
+from headgate.incremental.stages.specification import schema_of, times_as_text
 
 TOMBSTONE: Final = "_tombstone"
 """The column without which messages that are empty are left out."""
@@ -196,8 +196,7 @@ def _objects_of(values: Sequence[bytes], fields: pa.Schema) -> pa.RecordBatch:
         _objects.decode(value)
     if not fields.names:
         return pa.RecordBatch.from_arrays([], schema=fields)
-    # Arrow would have days as numbers.
-    written = pa.schema([f.with_type(pa.string()) if f.type == pa.date32() else f for f in fields])
+    written = times_as_text(fields)
     text = b"\n".join(values)
     # As one block: what is parsed by itself must not be cut within an object.
     reading = pajson.ReadOptions(use_threads=False, block_size=len(text) + 1)
