@@ -186,6 +186,30 @@ def test_a_table_without_a_topic_gets_a_share_and_is_named(scene: Scene) -> None
     asyncio.run(script())
 
 
+def test_a_journal_that_is_full_before_anybody_looks_gets_room_again(scene: Scene) -> None:
+    async def script() -> None:
+        scene.begin("good")
+        scene.publisher.prepare("bad", values=True)
+        scene.write("good")
+        for _ in range(3):
+            scene.write("bad")
+            await scene.second()
+            scene.write("good")
+        for number in range(1000):
+            scene.write("bad" if number % 10 == 0 else "good")
+        assert "good" in scene.refused
+        for _ in range(15):
+            await scene.second()
+        scene.refused.clear()
+        for _ in range(30):
+            for number in range(100):
+                scene.write("bad" if number % 10 == 0 else "good")
+            await scene.second()
+        assert set(scene.refused) == {"bad"}
+
+    asyncio.run(script())
+
+
 def test_while_kafka_takes_nothing_each_table_may_use_the_whole_journal(scene: Scene) -> None:
     async def script() -> None:
         scene.begin("a", "b")

@@ -29,6 +29,8 @@ class _Seen(Struct):
     acknowledged: int
     others: int
     looks: int = 0
+    went_on: bool = False
+    """Whether others were acknowledged since it waits."""
 
 
 @final
@@ -52,24 +54,35 @@ class StuckTables:
         ``acknowledged`` is how many messages Kafka has acknowledged in all, ``share`` how many
         bytes of one table may wait.
         """
+        places = tuple(waiting)
+        late = sum(self._is_late(each) for each in places)
         seen: dict[tuple[str, int], _Seen] = {}
         stuck: dict[str, str] = {}
         sizes: dict[str, int] = {}
-        for each in waiting:
+        for each in places:
             key = each.table, each.partition
             others = acknowledged - each.acknowledged
             known = self._seen.get(key)
             if known is None or known.acknowledged != each.acknowledged:
                 known = _Seen(each.acknowledged, others)
             elif known.others != others:
-                known.others = others
+                known = _Seen(each.acknowledged, others, known.looks + 1, went_on=True)
+            elif known.went_on and late == len(places):
+                # Others have nothing that waits: the journal may be full, and nothing comes.
                 known.looks += 1
+            else:
+                known.looks = max(0, known.looks - 1)
             seen[key] = known
             if known.looks >= PATIENCE:
                 stuck[each.table] = _why(each)
                 sizes[each.table] = sizes.get(each.table, 0) + each.bytes
         self._seen, self.stuck = seen, stuck
         self.full = {table: stuck[table] for table, size in sizes.items() if size > share}
+
+    def _is_late(self, waiting: Waiting) -> bool:
+        """Return whether others were acknowledged while it waited, and it was not."""
+        known = self._seen.get((waiting.table, waiting.partition))
+        return known is not None and known.went_on and known.acknowledged == waiting.acknowledged
 
 
 def _why(waiting: Waiting) -> str:

@@ -9,7 +9,6 @@ from typing import Final
 import structlog
 
 from headgate.observer.publishing.publisher import Publisher
-from headgate.observer.recording.asides import PinnedSegment
 from headgate.observer.recording.journal import Journal
 
 _log = structlog.get_logger("headgate.observer.recording.setting_aside")
@@ -41,30 +40,33 @@ class SettingAside:
             return
         self._looked_at = now
         self._publisher.look(limit_bytes // SHARE)
-        journal = self._journal
-        if self._task is not None or not self._publisher.stuck or not journal.segments:
-            return
-        much = journal.segments >= _SEGMENTS or journal.size >= limit_bytes // 2
-        if not much and not journal.refused:
-            return
-        pinned = journal.pinned_segment()
-        if pinned.numbers:
-            self._task = asyncio.get_running_loop().create_task(self._set_aside(pinned))
+        if self._task is None and self._is_needed(limit_bytes):
+            self._task = asyncio.get_running_loop().create_task(self._set_aside(limit_bytes))
 
-    async def _set_aside(self, pinned: PinnedSegment) -> None:
+    def _is_needed(self, limit_bytes: int) -> bool:
+        journal = self._journal
+        if not self._publisher.stuck or not journal.segments:
+            return False
+        return journal.segments >= _SEGMENTS or journal.size >= limit_bytes // 2 or journal.refused
+
+    async def _set_aside(self, limit_bytes: int) -> None:
+        """Go on with the oldest segment until there is room, or nothing holds it."""
         loop = asyncio.get_running_loop()
         try:
-            copied = await loop.run_in_executor(self._thread, pinned.copy)
-            self._journal.set_aside(pinned, copied)
-            _log.warning(
-                "requests of tables that Kafka takes no events of are set aside",
-                requests=len(pinned.numbers),
-                tables=sorted(self._publisher.stuck)[:10],
-            )
+            while self._is_needed(limit_bytes):
+                pinned = self._journal.pinned_segment()
+                if not pinned.numbers:
+                    return
+                copied = await loop.run_in_executor(self._thread, pinned.copy)
+                self._journal.set_aside(pinned, copied)
+                _log.warning(
+                    "requests of tables that Kafka takes no events of are set aside",
+                    requests=len(pinned.numbers),
+                    tables=sorted(self._publisher.stuck)[:10],
+                )
         except OSError as error:
             _log.error(
                 "requests could not be set aside; free space on the journal's disk",
-                segment=str(pinned.path),
                 reason=error.strerror,
             )
         finally:
