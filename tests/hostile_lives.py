@@ -148,7 +148,10 @@ class Life:
         latency = self.chance.choice((1, 5, 900))
         received = self.clock - latency / 1000
         self._sequence += 1
-        part = RequestPart(self._sequence, "m", outcome, received, 1, ambiguous=ambiguous)
+        ttls = () if request.ttl is None else (request.ttl,)
+        part = RequestPart(
+            self._sequence, "m", outcome, received, 1, ambiguous=ambiguous, ttls=ttls
+        )
         return UpdateBatch(
             VERSION, self.observer, 1, self._sequence, self._sequence, TABLE, (part,),
             bytes([kind]), (request.row,), (request.column,), (request.timestamp,), (value,),

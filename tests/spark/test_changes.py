@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from msgspec.structs import replace
+from tests.hostile_lives import TABLE, Life
+from tests.seeds import seeds
 
 from headgate.engine import WatchedContainer
 from headgate.events import (
     BarrierMark,
     Container,
     ContainerId,
+    Dated,
     Gap,
     Item,
     Outcome,
@@ -267,3 +273,80 @@ def test_a_counter_that_was_only_read_has_not_changed() -> None:
         cells.add(replace(made, requests=(replace(part, zero_increments=(0,)),)), 0)
 
     assert cells.cells == {(b"r2", b"f:a"): READ}
+
+
+COLUMNS = (b"f:a", b"f:b", b"g:a")
+ITEMS = tuple(Item(TABLE, *column.split(b":")) for column in COLUMNS)
+
+
+def changed_since(dated: Dated) -> ChangedCells:
+    view = view_of(WatchedContainer(Container(ContainerId("c"), ITEMS)))
+    return ChangedCells(view, dated.state())
+
+
+@pytest.mark.parametrize("seed", seeds(150, 20_000))
+def test_changes_between_two_cuts_are_what_hbase_shows(seed: int) -> None:
+    chance = random.Random(seed)
+    life = Life(chance, columns=COLUMNS)
+    dated = Dated()
+    for _ in range(chance.randrange(8)):
+        for batch in life.go_on():
+            dated.doubtful(batch)
+    before = life.table.shown()
+    cells = changed_since(dated)
+    for _ in range(chance.randrange(1, 8)):
+        for batch in life.go_on():
+            cells.add(batch, 0)
+        shown = life.table.shown()
+        for key, latest in cells.cells.items():
+            assert latest is READ or latest == shown.get(key), key
+        moved = {key for key in shown.keys() | before.keys() if shown.get(key) != before.get(key)}
+        assert moved <= cells.cells.keys()
+
+
+AHEAD = 10_000_000
+
+
+def dated_put(
+    intent: int,
+    kind: UpdateKind = UpdateKind.PUT,
+    value: bytes | None = b"1",
+    *,
+    timestamp: int = -1,
+    received: float = 1000.0,
+) -> UpdateBatch:
+    part = RequestPart(intent, "m", Outcome.APPLIED, received, 1)
+    column = b"" if kind is UpdateKind.DELETE_ROW else b"f:a"
+    return UpdateBatch(
+        1, "o", 1, intent, 0, TABLE, (part,), bytes([kind]), (b"r",), (column,), (timestamp,),
+        (value,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("earlier", [True, False], ids=["before the cut", "after the cut"])
+@pytest.mark.parametrize("kind", [UpdateKind.PUT, UpdateKind.DELETE_COLUMN])
+def test_what_a_version_of_the_future_hides_is_read(kind: UpdateKind, earlier: bool) -> None:
+    dated = Dated()
+    ahead = dated_put(1, value=b"9", timestamp=AHEAD)
+    if earlier:
+        dated.doubtful(ahead)
+    cells = changed_since(dated)
+    if not earlier:
+        cells.add(ahead, 0)
+    cells.add(dated_put(2, kind), 0)
+    assert cells.cells[b"r", b"f:a"] is READ
+
+
+def test_a_put_after_the_time_of_that_version_need_not_be_read() -> None:
+    dated = Dated()
+    dated.doubtful(dated_put(1, value=b"9", timestamp=AHEAD))
+    cells = changed_since(dated)
+    cells.add(dated_put(2, received=AHEAD / 1000 + 31), 0)
+    assert cells.cells == {(b"r", b"f:a"): b"1"}
+
+
+def test_what_a_delete_marker_of_the_future_hides_is_read() -> None:
+    cells = changed_since(Dated())
+    cells.add(dated_put(1, UpdateKind.DELETE_ROW, None, timestamp=AHEAD), 0)
+    cells.add(dated_put(2), 0)
+    assert cells.cells[b"r", b"f:a"] is READ

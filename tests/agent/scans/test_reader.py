@@ -36,6 +36,8 @@ class Tables:
         self.data = data
         self.ahead: list[tuple[bytes, bytes, int, int]] = []
         """Row, column, timestamp and HBase's code of what is dated ahead."""
+        self.ttls: dict[bytes, int] = {}
+        """Seconds, by family."""
         self.disabled: set[str] = set()
         self.asked: list[int] = []
         """How many rows each page was to have."""
@@ -56,6 +58,10 @@ class Tables:
     def families(self, table: str) -> list[str]:
         self._check(table, ())
         return sorted({column.partition(b":")[0].decode() for _, column in self.data[table]})
+
+    def times_to_live(self, table: str) -> dict[bytes, int]:
+        self._check(table, ())
+        return self.ttls
 
     def _check(self, table: str, columns: Iterable[bytes]) -> None:
         if table not in self.data:
@@ -209,6 +215,17 @@ def test_a_scan_finds_what_is_dated_ahead(make_harness: Callable[..., ScannerHar
     }
     one.scan("t", Item("t", start=b"2"))
     assert one.answer().dated.rows == {b"2": {b"": later + 2}}
+
+
+def test_a_scan_says_which_families_expire(make_harness: Callable[..., ScannerHarness]) -> None:
+    one = make_harness(FULL)
+    one.tables.ttls = {b"f": 9, b"x": 5}
+    one.scan("t", Item("t", b"f"))
+    answer = one.answer()
+    assert (answer.ttls, answer.timestamps) == ({b"f": 9000}, [STAMP, STAMP])
+    one.scan("t", Item("t", b"g"))
+    answer = one.answer()
+    assert (answer.ttls, answer.timestamps) == ({}, [])
 
 
 def test_a_read_returns_timestamps_too(make_harness: Callable[..., ScannerHarness]) -> None:

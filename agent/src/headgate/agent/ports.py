@@ -139,8 +139,8 @@ class ScannedCells(Struct, frozen=True):
 
     ``marked`` are the rows with the notify cell that was asked for; ``recent`` the timestamps in
     milliseconds of cells, by their places, that are dated from the time on that was asked for.
-    ``timestamps`` are those of all cells, where single cells were asked for; ``dated`` is what a
-    scan found dated ahead in these rows.
+    ``timestamps`` are those of all cells, where single cells were asked for or cells expire;
+    ``dated`` is what a scan found dated ahead in these rows.
     """
 
     rows: Sequence[bytes]
@@ -152,6 +152,8 @@ class ScannedCells(Struct, frozen=True):
     """The first row that was not read, where a scan has not come to its end."""
     timestamps: Sequence[int] = ()
     dated: DatedState = NOTHING_DATED
+    ttls: Mapping[bytes, int] = {}
+    """Milliseconds after which cells expire, by family."""
 
 
 class RetentionNeeds(Protocol):

@@ -85,15 +85,10 @@ def shown(column: bytes, versions: list[Version], markers: list[Marker]) -> Show
     best: Version | None = None
     sure = True
     for version in versions:
-        hidden: bool | None = False
-        for marker in markers:
-            found = marker.hides(column, version.moment)
-            hidden = hidden or found if found is not True else True
-            if hidden is True:
-                break
-        if hidden is True:
+        hides = [marker.hides(column, version.moment) for marker in markers]
+        if True in hides:
             continue
-        if hidden is None or not version.moment.sure:
+        if None in hides or not version.moment.sure:
             sure = False
         if best is not None:
             above = version.moment.is_above(best.moment)

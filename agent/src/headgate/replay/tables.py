@@ -56,6 +56,8 @@ class RecordedTables:
         self._place = 0
         self.guesses = 0
         """Updates after which no event tells what HBase shows: the likeliest is taken."""
+        self.guessed: set[Cell] = set()
+        """Cells of which no event tells what HBase shows now."""
 
     def value(self, cell: Cell) -> Value:
         """Return what a cell holds now."""
@@ -129,6 +131,7 @@ class RecordedTables:
         before = self._tables[cell[0]].pop(cell, None)
         self._versions.pop(cell, None)
         self.guesses += before is not None
+        self.guessed.add(cell)
         return cell, before, None
 
     def _look(self, cell: Cell, *, exact: bool = False) -> tuple[Cell, Value, Value]:
@@ -139,8 +142,12 @@ class RecordedTables:
         markers = self._markers.get(cell[:2], [])
         now = shown(cell[2], versions, markers)
         value = None if now.version is None else now.version.value
-        older = exact and before is not None and value is None
-        self.guesses += older or not now.sure
+        sure = now.sure and not (exact and before is not None and value is None)
+        self.guesses += not sure
+        if sure and value is not None:
+            self.guessed.discard(cell)
+        elif not sure:
+            self.guessed.add(cell)
         if value is None:
             table.pop(cell, None)
             if now.sure:

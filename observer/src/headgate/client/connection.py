@@ -57,6 +57,8 @@ _BATCH: Final = 1_000
 _BEHIND: Final = 2
 """Rows to ask for to see the last of a range: a backward scan begins with the border itself."""
 
+_FOREVER: Final = 2**31 - 1
+"""Seconds to live of a family whose cells do not expire."""
 _RAW: Final = {b"_raw_": b"\xff"}
 """HBase's own attribute of a scan that returns delete markers, and what they hide."""
 
@@ -453,6 +455,15 @@ class Thrift2Connection:
         """Return the names of a table's column families, as texts of keys."""
         description = self._call("getTableDescriptor", table_struct(table))
         return [key_text(family.name) for family in description.columns or ()]
+
+    def times_to_live(self, table: str) -> dict[bytes, int]:
+        """Return after how many seconds cells expire, by family; those of others do not."""
+        description = self._call("getTableDescriptor", table_struct(table))
+        return {
+            family.name: family.timeToLive
+            for family in description.columns or ()
+            if family.timeToLive is not None and 0 < family.timeToLive < _FOREVER
+        }
 
     def add_family(self, table: str, family: str) -> None:
         """Add a column family to a table, which stays in service."""

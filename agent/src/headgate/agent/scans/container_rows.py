@@ -18,6 +18,7 @@ _NO_FAMILY = "NoSuchColumnFamilyException"
 _FIRST_PAGE = 50  # rows: how wide they are is not known yet
 _PAGE = 2000  # rows of a request at most
 _GROWTH = 8  # of the next page over this one: the rows of one say little about many
+_MILLISECONDS = 1000
 _PUT = 4  # HBase's code of a cell that is no delete marker
 _VERSIONS = 16  # of a cell that are looked at; below the newest none matters
 _CELL = 100  # bytes that a cell takes beside its row, column and value
@@ -69,13 +70,15 @@ def _columns(items: Sequence[Item]) -> tuple[bytes, ...]:
 class _Found:
     """Cells that were read so far, and how many more rows may be asked for."""
 
-    def __init__(self, limit: RowsLimit, *, values: bool, recent: int | None) -> None:
+    def __init__(self, limit: RowsLimit, *, values: bool, recent: int | None, dated: bool) -> None:
         self.rows: list[bytes] = []
         self.columns: list[bytes] = []
         self.values: list[bytes | None] = []
         self.recent: dict[int, int] = {}
         self._limit = limit
+        self.timestamps: list[int] = []
         self._keeps_values = values
+        self._keeps_timestamps = dated
         self._since = recent
         self._names: dict[bytes, bytes] = {}
         self._size = 0
@@ -97,6 +100,8 @@ class _Found:
             self.columns.append(column)
             if self._keeps_values:
                 self.values.append(cell.value)
+            if self._keeps_timestamps:
+                self.timestamps.append(cell.timestamp)
 
     @property
     def full(self) -> bool:
@@ -140,7 +145,8 @@ class ContainerRows:
         Raises:
             ClientError: the server is away, or refuses.
         """
-        found = _Found(self._limit, values=values, recent=recent)
+        ttls = self._times_to_live()
+        found = _Found(self._limit, values=values, recent=recent, dated=bool(ttls))
         following: bytes | None = None
         for stretch in stretches(self._items, start):
             following = self._fill(found, stretch, None if values else "KeyOnlyFilter()")
@@ -158,8 +164,25 @@ class ContainerRows:
             marked,
             found.recent,
             following,
+            timestamps=found.timestamps,
             dated=dated,
+            ttls=ttls,
         )
+
+    def _times_to_live(self) -> dict[bytes, int]:
+        """Return milliseconds by family; none where there is no table."""
+        try:
+            found = self._connection.times_to_live(self._table)
+        except RequestRefused:
+            if self._connection.table_exists(self._table):
+                raise
+            return {}
+        wanted = {item.family for item in self._items}
+        return {
+            family: seconds * _MILLISECONDS
+            for family, seconds in found.items()
+            if None in wanted or family in wanted
+        }
 
     def _dated(self, start: bytes, stop: bytes | None, passed: int) -> DatedState:
         """Return what is dated ahead in rows, hidden or not.

@@ -13,6 +13,13 @@ SERVER_TIME = -1
 _NONE: frozenset[int] = frozenset()
 _LATEST = 2**63 - 1  # HBase's HConstants.LATEST_TIMESTAMP, which clients may send to mean "now"
 
+DELETES_ONE_VERSION = frozenset({UpdateKind.DELETE_CELL, UpdateKind.DELETE_FAMILY_VERSION})
+WIDE = frozenset(
+    {UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.DELETE_ROW}
+)
+"""Deletes of more than one column."""
+DELETES = WIDE | {UpdateKind.DELETE_CELL, UpdateKind.DELETE_COLUMN}
+
 
 class Arrivals:
     """Consecutive requests of a batch that one writer sent: an action of this dataflow or not."""
@@ -55,7 +62,7 @@ class Arrivals:
         self.distinct_columns = set(columns)
         cells = len(rows)
         puts = kinds.count(UpdateKind.PUT) == cells
-        self.cell_level = puts or not any(kind in kinds for kind in _WIDE)
+        self.cell_level = puts or not any(kind in kinds for kind in WIDE)
         """Whether every update names its one column, so that columns decide what it touches."""
         self.plain = puts and certain(requests, timestamps, values) if plain is None else plain
         """Whether all cells are puts that certainly happened in this order at the server's time."""
@@ -163,9 +170,6 @@ def _at(column: Sequence[T], positions: Sequence[int]) -> Sequence[T]:
     return chosen
 
 
-_WIDE = (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.DELETE_ROW)
-
-
 def certain(
     requests: Sequence[RequestPart], timestamps: Sequence[int], values: Sequence[bytes | None]
 ) -> bool:
@@ -254,3 +258,13 @@ def _stretch(
         batch.timestamps[start:stop],
         batch.values[start:stop],
     )
+
+
+def family_deleted(kind: int, column: bytes) -> bytes:
+    """Return ``family:`` of a wide delete; empty for a whole row."""
+    return b"" if kind == UpdateKind.DELETE_ROW else family_of(column)
+
+
+def family_of(column: bytes) -> bytes:
+    """Return ``family:`` of a column."""
+    return column.partition(b":")[0] + b":"

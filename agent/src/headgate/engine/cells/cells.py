@@ -7,10 +7,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from headgate.engine.cells.arrivals import SERVER_TIME, Arrivals
+from headgate.engine.cells.arrivals import (
+    DELETES,
+    DELETES_ONE_VERSION,
+    SERVER_TIME,
+    WIDE,
+    Arrivals,
+    family_deleted,
+)
 from headgate.engine.cells.columns import CellColumns, Detail, Matcher
 from headgate.engine.cells.elements import Element, Key
-from headgate.engine.cells.kinds import DELETES, DELETES_ONE_VERSION, WIDE, family_deleted
+from headgate.engine.cells.lifetimes import Lifetimes
 from headgate.engine.cells.pending import Change, Value
 from headgate.engine.cells.reads import CellReads
 from headgate.engine.cells.scans import ContainerScans
@@ -39,6 +46,7 @@ class ContainerCells:
         "columns",
         "detail",
         "hidden_until",
+        "lifetimes",
         "reads",
         "scans",
         "strangers",
@@ -58,6 +66,7 @@ class ContainerCells:
         self.reads = CellReads(self.columns, self.watchers)
         self.scans = ContainerScans(self.columns, self.watchers, self.reads)
         self.strangers = Strangers(self.columns, self.scans)
+        self.lifetimes = Lifetimes(self.columns, self.reads)
         self.hidden_until = 0
         """Unix milliseconds up to which a delete marker may hide what is put with an explicit
         timestamp, where nothing is known of the cell."""
@@ -94,6 +103,8 @@ class ContainerCells:
             self._take_put(arrivals, positions[0])
         else:
             self._take_few(arrivals, positions)
+        if self.detail is not Detail.COUNTS:
+            self.lifetimes.note(arrivals, positions)
 
     def _without_idle(self, arrivals: Arrivals, positions: Sequence[int]) -> Sequence[int]:
         """Return the positions without increments by 0 that have made no new cell.

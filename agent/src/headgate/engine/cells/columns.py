@@ -62,6 +62,7 @@ class CellColumns:
         "count",
         "dead_letters",
         "detail",
+        "ends",
         "grid",
         "matcher",
         "numeric",
@@ -95,6 +96,8 @@ class CellColumns:
         """How many cells each row has, by the row's number."""
         self.stamps: Column | None = None
         """One more than the milliseconds of an explicit timestamp, 0 for none; see ``stamp_at``."""
+        self.ends: Column | None = None
+        """When cells expire, in Unix milliseconds; 0 for never. See ``Lifetimes``."""
         self.dead_letters = 0
         """Values that the codec could not read."""
 
@@ -226,6 +229,8 @@ class CellColumns:
         self.grid.mark(slots)
         self.size -= len(slots)
         self.stamp(slots, None)
+        if self.ends is not None:
+            self.ends.data[slots] = 0
         if self.values is not None:
             self.values.data[slots] = 0.0 if self.numeric else None
         if self.rows_apart:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from itertools import chain
 
 import numpy as np
 
+from headgate.engine.cells.arrivals import family_of
 from headgate.engine.cells.columns import CellColumns, Detail
 from headgate.engine.cells.elements import Element, Elements, Key
 from headgate.engine.cells.grid import Column
-from headgate.engine.cells.kinds import family_of
 from headgate.engine.cells.reads import CellReads
 from headgate.engine.cells.storage import Array
 from headgate.engine.cells.watchers import Watchers
@@ -58,6 +58,7 @@ class ContainerScans:
         "_watchers",
         "complete",
         "current",
+        "expiring",
     )
 
     def __init__(self, columns: CellColumns, watchers: Watchers, reads: CellReads) -> None:
@@ -68,6 +69,8 @@ class ContainerScans:
         """The scan under way."""
         self.complete = columns.detail is Detail.COUNTS
         """Whether one has come to its end, or none is needed."""
+        self.expiring: Collection[bytes] = ()
+        """Families whose cells expire."""
 
     def start(self) -> None:
         """From here on, remember what the stream says, until the scan is there."""
@@ -254,6 +257,9 @@ class ContainerScans:
             numbers = known.grid.row_numbers(np.flatnonzero(scan.counted.data))
             others = ~np.isin(known.grid.row_numbers(slots), numbers)
             keys = [keys[i] for i in np.flatnonzero(others).tolist()]
+        if scan.lossless and self.expiring:
+            # They have expired: no update of them was lost.
+            keys = [key for key in keys if key[1].partition(b":")[0] not in self.expiring]
         scan.found += self.count_found(keys)
 
     def _slots_of(self, keys: Iterable[Key]) -> list[int]:

@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
 
-from headgate.engine.cells.arrivals import SERVER_TIME, Arrivals
+from headgate.engine.cells.arrivals import (
+    DELETES,
+    DELETES_ONE_VERSION,
+    SERVER_TIME,
+    WIDE,
+    Arrivals,
+    family_deleted,
+)
 from headgate.engine.cells.columns import DELTAS, CellColumns
 from headgate.engine.cells.elements import Elements, Key
-from headgate.engine.cells.kinds import DELETES, DELETES_ONE_VERSION, WIDE, family_deleted
 from headgate.engine.cells.scans import ContainerScans
 from headgate.events import partition_of
 

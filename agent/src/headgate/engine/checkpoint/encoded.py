@@ -92,6 +92,8 @@ def _mark_of_cells(log: Changelog | None, cells: ContainerCells) -> Mark | None:
     reads, watchers, scans = cells.reads, cells.watchers, cells.scans
     if reads.unsettled or watchers.consumed or scans.current is not None or cells.strangers.writes:
         return None  # these change in place
+    if cells.lifetimes.own:
+        return None
     columns = cells.columns
     logged: tuple[object, ...] = ()
     if cells.detail is not Detail.COUNTS:
@@ -107,6 +109,7 @@ def _mark_of_cells(log: Changelog | None, cells: ContainerCells) -> Mark | None:
         cells.watched,
         cells.detail,
         cells.hidden_until,
+        tuple(cells.lifetimes.ttls.items()),
         reads.awaited,
         scans.complete,
         columns.dead_letters,

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunState
 from headgate.engine.actions.stage import StageState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.strangers import Version
-from headgate.engine.checkpoint.log_reader import ListState, LoggedState, LogState
+from headgate.engine.checkpoint.log_reader import (
+    ListState,
+    LoggedState,
+    LogState,
+    SnapshotError,
+)
 from headgate.engine.intake.duplicates import Source
 from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer
@@ -149,6 +156,12 @@ class CellsState(Struct, frozen=True):
     versions: tuple[Version, ...] = ()
     """What strangers wrote into these cells."""
     hidden_until: int = 0
+    ttls: dict[bytes, int] = {}
+    """See ``Lifetimes``."""
+    mortal: KeyColumns = NO_KEYS
+    """Cells with a time to live of their own."""
+    own_ttls: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
 
 
 class PolicyState(Struct, frozen=True, array_like=True):
@@ -259,3 +272,32 @@ class EngineSnapshot(Struct, frozen=True):
     """They hold, whatever ``cells`` say of them; None where ``cells`` say it."""
     read: Reading = Reading()
     """Nothing in states of before."""
+
+
+def counted(state: EngineSnapshot, counts: Counts) -> EngineSnapshot:
+    """Have cells say what is counted of them.
+
+    Raises:
+        SnapshotError: there are more or fewer of them.
+    """
+    pendings = [pending for cells in state.cells for pending in cells.pendings]
+    try:
+        numbers = iter(
+            [
+                replace(
+                    pending,
+                    now=replace(pending.now, updates=updates),
+                    received=received,
+                    committed=committed,
+                )
+                for pending, updates, received, committed in zip(
+                    pendings, counts.updates, counts.received, counts.committed, strict=True
+                )
+            ]
+        )
+    except ValueError as error:
+        raise SnapshotError(f"a snapshot of an engine does not count all: {error}") from error
+    cells = tuple(
+        replace(one, pendings=tuple(islice(numbers, len(one.pendings)))) for one in state.cells
+    )
+    return replace(state, cells=cells, counts=None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -46,13 +45,13 @@ from headgate.engine.checkpoint.saved import (
     ActionState,
     CellsState,
     ConsumedState,
-    Counts,
     EngineSnapshot,
     KeyColumns,
     MarkState,
     PendingState,
     PolicyState,
     ScanningState,
+    counted,
     element_columns,
     elements_of,
     key_columns,
@@ -121,37 +120,7 @@ def read_snapshot(data: bytes) -> EngineSnapshot:
             f"a snapshot of version {state.version}; this headgate reads up to {SNAPSHOT_VERSION}: "
             "upgrade it"
         )
-    return state if state.counts is None else _counted(state, state.counts)
-
-
-def _counted(state: EngineSnapshot, counts: Counts) -> EngineSnapshot:
-    """Have cells say what is counted of them.
-
-    Raises:
-        SnapshotError: there are more or fewer of them.
-    """
-    pendings = [pending for cells in state.cells for pending in cells.pendings]
-    try:
-        counted = iter(
-            [
-                msgspec.structs.replace(
-                    pending,
-                    now=msgspec.structs.replace(pending.now, updates=updates),
-                    received=received,
-                    committed=committed,
-                )
-                for pending, updates, received, committed in zip(
-                    pendings, counts.updates, counts.received, counts.committed, strict=True
-                )
-            ]
-        )
-    except ValueError as error:
-        raise SnapshotError(f"a snapshot of an engine does not count all: {error}") from error
-    cells = tuple(
-        msgspec.structs.replace(one, pendings=tuple(islice(counted, len(one.pendings))))
-        for one in state.cells
-    )
-    return msgspec.structs.replace(state, cells=cells, counts=None)
+    return state if state.counts is None else counted(state, state.counts)
 
 
 def restore(
@@ -287,6 +256,10 @@ def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsSta
         strangers=key_columns(written),
         versions=versions,
         hidden_until=cells.hidden_until,
+        ttls=cells.lifetimes.ttls,
+        mortal=key_columns(list(cells.lifetimes.own)),
+        own_ttls=tuple(cells.lifetimes.own.values()),
+        ends=cells.lifetimes.ends_of(cells.lifetimes.own),
     )
 
 
@@ -377,6 +350,9 @@ def _restore_cells(cells: ContainerCells, state: CellsState, reader: LogReader) 
             there = cells.columns.grid.present.data[slots]
             cells.columns.stamp(slots[there], np.array(state.timestamps)[there])
         cells.hidden_until = state.hidden_until
+        cells.lifetimes.set_ttls(state.ttls)
+        cells.scans.expiring = state.ttls
+        cells.lifetimes.load(list(state.mortal.keys()), state.own_ttls, state.ends)
         cells.reads.unsettled = set(state.unsettled.keys())
         cells.reads.reading = set(state.reading.keys())
         cells.reads.awaited = state.read_awaited

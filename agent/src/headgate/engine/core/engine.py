@@ -153,6 +153,7 @@ class Engine:
             ClockMoved: lambda stimulus: clocks.move(stimulus.by),
             ObserverLost: intake.observer_lost,
         }
+        self._answers = answers
         reads.resume()
 
     def _restored(self, saved: bytes | SavedEngine | None, log_number: int) -> Changelog:
@@ -180,6 +181,7 @@ class Engine:
             if self._read_before is not None:
                 self._changes.begin_anew(self._read_before)
                 self._read_before = None
+        self._answers.expire()
         self._handlers[type(stimulus)](stimulus)
         self._evaluator.settle()
         return self._instructions()
@@ -195,6 +197,7 @@ class Engine:
             together = 0
             if self._clocks.begun:
                 self.state.now = records[taken].now
+                self._answers.expire()
                 together = self._batches.take(records, taken)
             taken += together or 1
             instructions = self._instructions() if together else self.handle(records[taken - 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.table_reads import TableReads
@@ -14,6 +16,8 @@ from headgate.engine.protocol.stimuli import (
 )
 from headgate.events import CLOCKS_APART, updates_topic
 
+_STEP = 1.0  # second
+
 
 class TableAnswers:
     """Has containers take what was read, and evaluates who waited for it."""
@@ -22,6 +26,22 @@ class TableAnswers:
         self._state = state
         self._evaluator = evaluator
         self._reads = reads
+        self._expired = -math.inf
+        """When containers were last asked what has expired."""
+
+    def expire(self) -> None:
+        """Have cells read that may have expired; looks at most once a second."""
+        now = self._state.now
+        if 0 <= now - self._expired < _STEP:
+            return
+        self._expired = now
+        expired = dict.fromkeys(
+            cells.watched.id
+            for cells in self._state.cells.values()
+            if cells.lifetimes.expire(int(now * 1000))
+        )
+        if expired:
+            self._evaluator.written(expired)
 
     def reconcile(self, stimulus: ReconciliationDue) -> None:
         """Look for what no update says, such as deletes that went round the observers."""
@@ -46,6 +66,7 @@ class TableAnswers:
             cells.scans.current.emptied = False
             self._reads.scan_on(cells)
             return
+        read = (stimulus.rows, stimulus.columns, stimulus.timestamps)
         again, lossy = cells.scans.current.again, cells.scans.current.lossy
         if self._state.spec.feeders is not None:
             if cells.scans.current.lossless:
@@ -53,10 +74,13 @@ class TableAnswers:
             else:
                 stimulus = own_cells(stimulus, cells)
         self._state.dated_of(cells.table).add(stimulus.dated)
+        cells.lifetimes.set_ttls(stimulus.ttls, cells.scans.current.written)
+        cells.scans.expiring = stimulus.ttls
         first = not cells.scans.complete
         rows = (stimulus.rows, stimulus.columns, stimulus.values)
         dated = stimulus.dated.rows
         found = cells.scans.take(*rows, stimulus.recent, stop=stimulus.stop, dated=dated)
+        cells.lifetimes.found(*read, stimulus.now * 1000)
         if cells.scans.current is not None:
             self._reads.scan_on(cells)
             return

@@ -21,6 +21,8 @@ class TableReads:
         for cells in self._state.cells.values():
             if not cells.scans.complete or cells.scans.current is not None:
                 self._resume_scan(cells)
+            elif cells.lifetimes.ttls:
+                self.scan_for_gone(cells)  # when its cells expire is not saved
             if cells.reads.awaited:
                 self.read(cells)
 

@@ -111,4 +111,5 @@ def _at(scanned: ContainerScanned, places: list[int]) -> ContainerScanned:
         rows=[scanned.rows[i] for i in places],
         columns=[scanned.columns[i] for i in places],
         values=[scanned.values[i] for i in places] if scanned.values else (),
+        timestamps=[scanned.timestamps[i] for i in places] if scanned.timestamps else (),
     )

@@ -158,6 +158,10 @@ class ContainerScanned(Struct, frozen=True):
     stop: bytes | None = None
     dated: DatedState = NOTHING_DATED
     """Versions and delete markers of these rows that are dated ahead, shown or not."""
+    timestamps: Sequence[int] = ()
+    """Of the cells, in Unix milliseconds; needed where they expire."""
+    ttls: dict[bytes, int] = {}
+    """Milliseconds after which cells expire, by family; those of others do not."""
 
 
 class CellsRead(Struct, frozen=True):

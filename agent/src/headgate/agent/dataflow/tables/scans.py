@@ -148,6 +148,8 @@ class EngineScans:
                 scan.start,
                 cells.following,
                 cells.dated,
+                cells.timestamps,
+                dict(cells.ttls),
             )
         )
         self._edges.pop(place, None)
