@@ -39,6 +39,13 @@ tests:
     return done.stdout + done.stderr
 
 
+def test_a_breached_confidence_compares_what_the_agent_exports() -> None:
+    rules = (RULES / "agent.rules.yml").read_text()
+    found = rules[rules.index("HeadgateAgentConfidenceBreached") :]
+    assert 'headgate_agent_audited_violation_ratio{value="lower"}' in found
+    assert '> ignoring(value) headgate_agent_audited_violation_ratio{value="allowed"}' in found
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Prometheus")
 @pytest.mark.parametrize(("alert", "series"), FIRST_COUNTS.items())
 def test_the_first_count_of_a_label_raises_its_alert_and_an_old_one_does_not(

@@ -126,6 +126,7 @@ def test_what_audits_found_is_measured_where_there_were_any(
 ) -> None:
     served.wave(1)
     found = {"model_age": 3, "audited_rate": 0.25, "rate_from": 0.1, "rate_to": 0.5}
+    found["confidence"] = 0.75
     data = {"map": {"audits": 8, **found}, "other": {"audits": 0, **found}, "new": {"model": ""}}
     report = PolicyReport("", data)
     monkeypatch.setattr(Learned, "report", lambda policy: report if policy._writes else None)
@@ -138,6 +139,7 @@ def test_what_audits_found_is_measured_where_there_were_any(
 
     head = 'headgate_agent_audited_violation_ratio{dataflow="air",output="map",value='
     assert shown("audited_violation_ratio") == [
+        f'{head}"allowed"}} 0.25',
         f'{head}"lower"}} 0.1',
         f'{head}"measured"}} 0.25',
         f'{head}"upper"}} 0.5',

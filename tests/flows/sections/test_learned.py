@@ -167,6 +167,28 @@ def test_beside_significance_it_is_refused():
         parsed("outputs: {out: 5%}", more="significance: {output: out, change: 5%}\n")
 
 
+@pytest.mark.parametrize(
+    ("section", "needed"),
+    [
+        ("outputs: {out: 5%}, waves: 68, horizon: 6", 69),
+        ("outputs: {out: {error: 5%, confidence: 99%}}", 349),
+        ("outputs: {out: 5%}, waves: 80, horizon: 24", 96),
+        ("outputs: {out: 5%}, waves: 69, horizon: 6", None),
+        ("outputs: {out: {error: 5%, confidence: 99%}}, waves: 349", None),
+    ],
+)
+def test_of_waves_that_can_give_no_model_a_warning_says_how_many_can(section, needed):
+    text = (
+        f"name: n\ncontainers: {{{CONTAINERS}}}\nactions:\n  feed: {{input: in}}\n"
+        "  first: {step: 'm:f', reads: in, writes: out}\n"
+        f"learned: {{{section}}}\n"
+    )
+    found = [w for w in parse_dataflow(text, "flow.yaml").warnings if "gives" in w.message]
+    assert len(found) == (needed is not None)
+    for warning in found:
+        assert f"raise `waves` to {needed}" in str(warning)
+
+
 def test_of_a_step_that_reads_its_own_output_a_warning_says_what_is_taken_for_granted():
     text = (
         f"name: n\ncontainers: {{{CONTAINERS}}}\nactions:\n  feed: {{input: in}}\n"

@@ -128,3 +128,11 @@ def test_a_training_that_takes_long_is_not_asked_for_again(world: SlowWorld) -> 
     world.use(_models(world))
     world.live(1)
     assert len(asked(world, Train)) == 2, "who carried it out may have ended"
+
+
+def test_a_report_says_how_changes_count_and_how_many_were_found(world: SlowWorld) -> None:
+    until_asked(world, 1)
+    report = world.policy("sum").report()
+    assert report is not None
+    data = report.data["level"]
+    assert (data["changes"], data["changes_found"]) == ("cancel", 1)

@@ -88,7 +88,7 @@ class AgentMetrics:
         self.violation_rate = self._gauge(
             "audited_violation_ratio",
             "Share of the audited skips that left an output out of its bound, and the ends of its "
-            "confidence interval.",
+            "confidence interval; allowed is what the stated confidence leaves.",
             (*output, "value"),
         )
         self.scan_seconds = self._histogram(

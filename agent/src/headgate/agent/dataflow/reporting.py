@@ -170,6 +170,7 @@ class Reporting:
                     rates[output, "measured"] = data["audited_rate"]
                     rates[output, "lower"] = data["rate_from"]
                     rates[output, "upper"] = data["rate_to"]
+                    rates[output, "allowed"] = 1.0 - data["confidence"]
         self._context.metrics.model_age.replace(ages)
         self._context.metrics.violation_rate.replace(rates)
 

@@ -27,6 +27,8 @@ from headgate.learning import (
     OutputMetric,
     OutputSettings,
     decided_on,
+    fewest_confident,
+    fewest_waves,
     learned,
     learned_actions,
     trigger_of,
@@ -180,6 +182,7 @@ def read_learned(
         if isinstance(interval, Scalar):
             between = 0 if interval.value == _NEVER else int(interval.text)
             settings = msgspec.structs.replace(settings, **{key: between})
+    _warn_of_too_few_waves(tree, bounded, settings, findings)
     decided = decided_on(tuple(actions.values()), tuple(settings.outputs))
     for name in decided:
         for key in ("when", "trigger"):
@@ -196,6 +199,28 @@ def read_learned(
         name: msgspec.structs.replace(action, trigger=trigger) if name in decided else action
         for name, action in actions.items()
     }
+
+
+def _warn_of_too_few_waves(
+    tree: Mapping,
+    bounded: AbstractMapping[str, Entry],
+    settings: LearnedSettings,
+    findings: Findings,
+) -> None:
+    """Note outputs that no training on so many waves can give a model."""
+    for name, output in settings.outputs.items():
+        if not 0.0 < output.confidence < 1.0:
+            continue  # which is an error
+        needed = max(fewest_waves(settings.horizon), fewest_confident(output.confidence))
+        if settings.waves < needed:
+            written = tree.entries.get("waves")
+            at = bounded[name].key.at if written is None else written.key.at
+            findings.warning(
+                at,
+                f"no training on {settings.waves} waves gives `{name}` a model: a confidence of "
+                f"{100 * output.confidence:g}% takes {needed} without a violation",
+                f"raise `waves` to {needed}, or lower the confidence",
+            )
 
 
 def _check_output(
