@@ -312,8 +312,8 @@ def test_five_waves_are_too_few_and_the_missing_ones_are_counted(lived: Lived) -
 
     assert trained.models == {}
     words = (
-        "5 waves are too few to train and test on; 19 more are missing: raise `waves` to 24 where it "
-        "is less"
+        "5 waves are too few to train and test on; 19 more are missing: raise `waves` to 24 "
+        "where it is less"
     )
     assert trained.reasons == {"level": words, "map": words}
 
