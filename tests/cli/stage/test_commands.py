@@ -385,3 +385,9 @@ def test_what_an_agent_refuses_is_told_in_its_words(agent: Agent) -> None:
     agent.status, agent.answers = 409, {"error": "'count' of flow has no state yet"}
     told = run_there(agent, "compact", "flow", "count", exits=1)
     assert "headgate stage: 'count' of flow has no state yet" in told
+
+
+def test_a_rebuild_names_the_containers_in_which_old_rows_stay(agent: Agent) -> None:
+    agent.answers = {"actions": ["a"], "runs": {"a": "r1"}, "waits": {}, "written": {"a": ["out"]}}
+    told = run_there(agent, "rebuild", "flow", "a")
+    assert "Rows that a has written to out and does not write any more stay there" in told

@@ -189,6 +189,7 @@ class World:
             other = edited(self.draw, self.shape)
             if self.draw.random() < 0.3:
                 self.tester.engine = Engine(other.spec(), self.tester.engine.snapshot())
+                self.tester.notify_at = None  # it was the former engine that asked
                 self.tester.handle(Tick(self.tester.now))
             else:
                 self.tester.handle(SpecificationChanged(self.tester.now, other.spec()))

@@ -92,6 +92,9 @@ class RebuildAnswer(Struct, frozen=True):
     """By stage, the run that was launched already."""
     waits: dict[str, str]
     """By stage, what keeps that run from being launched yet, in words."""
+    written: dict[str, tuple[str, ...]] = {}
+    """By stage, the containers that it writes: rows that the state before has written there, and
+    the new one does not write, stay."""
 
 
 class FlowStatus(Struct, frozen=True):

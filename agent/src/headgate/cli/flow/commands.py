@@ -221,9 +221,11 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
                 _console.print(f"  {escape(reads[container])}", highlight=False)
     letters = [c for c in explanation["containers"] if c["dead_letters"]]
     for container in letters:
+        number = container["dead_letters"]
+        values = "1 value" if number == 1 else f"{number} values"
         _console.print(
-            f"[yellow]{container['container']}: {container['dead_letters']} values could not be "
-            "read by the declared codec; each counted as a change[/yellow]"
+            f"[yellow]{container['container']}: {values} could not be read by the declared codec; "
+            "each counted as a change[/yellow]"
         )
 
 

@@ -238,6 +238,13 @@ def rebuild(
             else:
                 said = f"{each} of {name} is rebuilt as soon as it can: {answer['waits'][each]}"
             _console.print(f"{said}.", markup=False, highlight=False)
+        for each, written in answer.get("written", {}).items():
+            _console.print(
+                f"Rows that {each} has written to {', '.join(written)} and does not write any more "
+                "stay there: remove them if nobody is to read them.",
+                markup=False,
+                highlight=False,
+            )
         _console.print(f"See `headgate flow show {name}`.", highlight=False)
     if not answer["runs"]:
         raise typer.Exit(_NOT_YET)

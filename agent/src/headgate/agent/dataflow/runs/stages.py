@@ -78,6 +78,11 @@ class Stages:
             names,
             {name: self._run(name) for name in names if waits[name] is None},
             {name: words for name, words in waits.items() if words is not None},
+            {
+                spec.name: spec.writes
+                for spec in self._state.dataflow.spec.actions
+                if spec.name in names and spec.writes
+            },
         )
 
     def compact(self, action: str, now: float) -> RunAnswer:

@@ -200,7 +200,8 @@ def _sequence(
     verb = "reached" if reached else "is at"
     kind = "distinct elements" if sequence.distinct else "updates"
     if percent:
-        amount = f"{_figure(value, '%')} of {limit:g} % ({updates} {kind} of {elements})"
+        shown = _compared(value, f"{limit:g} %", "%")
+        amount = f"{shown} ({updates} {_plural(kind, updates)} of {elements})"
     else:
         amount = f"{updates} of {limit:g} {kind}"
     words = f"σ of `{bound.container}` {verb} {amount}"
@@ -234,7 +235,7 @@ def _value(
     verb = "reached" if reached else "is at"
     words = (
         f"ν of `{bound.container}` ({value.metric.value}) {verb} "
-        f"{_figure(amount * scale, unit)} of {_figure(limit * scale, unit)}"
+        f"{_compared(amount * scale, _figure(limit * scale, unit), unit)}"
     )
     if unsettled:
         words += f", with {unsettled} cells to be read again"
@@ -259,7 +260,7 @@ def _asked(
         last = asked.last(bound.name)
         words = f"{subject} is being computed"
         if last is not None and last.amount is not None:
-            words += f", and was {_figure(last.amount, '')} of {_figure(limit, '')} before"
+            words += f", and was {_compared(last.amount, _figure(limit, ''), '')} before"
         reached = precision is Precision.OPTIMISTIC
         missing = "" if reached else f"an answer of {metric}"
         return VectorResult(Dimension.VALUE, None, limit, "", reached, words, missing)
@@ -268,7 +269,7 @@ def _asked(
         return VectorResult(Dimension.VALUE, None, limit, "", reached=True, words=words)
     reached = answer.amount >= limit
     verb = "reached" if reached else "is at"
-    words = f"{subject} {verb} {_figure(answer.amount, '')} of {_figure(limit, '')}"
+    words = f"{subject} {verb} {_compared(answer.amount, _figure(limit, ''), '')}"
     missing = ""
     if not reached:
         missing = f"{_figure(limit - answer.amount, '')} more divergence of `{bound.container}`"
@@ -345,9 +346,14 @@ def _together(found: Iterable[Divergence]) -> Divergence:
     return reduce(Divergence.__add__, others, one)
 
 
-def _figure(value: float, unit: str) -> str:
+def _compared(value: float, limit: str, unit: str) -> str:
+    """Return a figure beside its limit; it is infinite where there was nothing before."""
     if math.isinf(value):
-        return "∞"  # there was nothing before
+        return f"{limit}, as there was nothing before"
+    return f"{_figure(value, unit)} of {limit}"
+
+
+def _figure(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".rstrip()
 
 
