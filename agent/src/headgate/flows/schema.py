@@ -81,6 +81,8 @@ def _numbers(numbers: Numbers) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "integer" if numbers.whole else "number"}
     if numbers.above is not None:
         schema["exclusiveMinimum"] = numbers.above
+    if numbers.at_least is not None:
+        schema["minimum"] = numbers.at_least
     if numbers.at_most is not None:
         schema["maximum"] = numbers.at_most
     return schema

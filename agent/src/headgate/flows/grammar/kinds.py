@@ -15,11 +15,12 @@ ANY_TEXT = r"[\s\S]+"
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers that a single value may be: above ``above``, up to ``at_most``."""
+    """The numbers that a single value may be: above ``above``, ``at_least`` up to ``at_most``."""
 
     above: float | None = None
     at_most: float | None = None
     whole: bool = False
+    at_least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,8 @@ def _within(value: float, numbers: Numbers) -> bool:
         return False
     if numbers.above is not None and value <= numbers.above:
         return False
+    if numbers.at_least is not None and not value >= numbers.at_least:
+        return False
     return numbers.at_most is None or value <= numbers.at_most
 
 

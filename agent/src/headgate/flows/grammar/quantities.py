@@ -31,9 +31,34 @@ _UNIT = "|".join(sorted(SECONDS_OF, key=len, reverse=True))
 _SPOKEN = rf"{_DIGITS} ?(?:{_UNIT})(?: {_DIGITS} ?(?:{_UNIT})){{0,3}}"
 _ISO = rf"P(?!$)(?:{_DIGITS}D)?(?:T(?=[0-9])(?:{_DIGITS}H)?(?:{_DIGITS}M)?(?:{_DIGITS}S)?)?"
 
+LEAST_SECONDS = 0.001
+"""Shorter durations are refused: what repeats every microsecond does nothing else."""
+MOST_SECONDS = 1e12
+"""More than three thousand decades; an infinite duration is none."""
+
+
+def _from(decimals: int, units: str) -> str:
+    """Return the pattern of a part that is not zero up to some digits after the point."""
+    number = r"[0-9]*[1-9][0-9]*(?:\.[0-9]+)?"
+    if decimals:
+        number += rf"|[0-9]+\.0{{0,{decimals - 1}}}[1-9][0-9]*"
+    return rf"(?:{number}) ?(?:{units})(?![A-Za-z])"
+
+
+# A millisecond or more: of smaller units more digits count, so that no part is below it.
+_LONG_ENOUGH = "|".join(
+    (
+        _from(0, "milliseconds?|ms"),
+        _from(3, "seconds?|sec|s|S"),
+        _from(4, "minutes?|min|m|M"),
+        _from(6, "hours?|h|H"),
+        _from(7, "days?|d|D"),
+    )
+)
+
 # Written so that Python and JSON Schema (ECMA 262) read them alike.
-DURATION = rf"{_ABOVE_ZERO}(?:{_SPOKEN}|{_ISO})"
-"""Pattern of a duration above zero: ``30 s``, ``1 h 30 min`` or ISO 8601 such as ``PT5M``."""
+DURATION = rf"(?=(?:.*[^0-9.])?(?:{_LONG_ENOUGH}))(?:{_SPOKEN}|{_ISO})"
+"""Pattern of a millisecond or more: ``30 s``, ``1 h 30 min``, or ISO 8601 such as ``PT5M``."""
 
 PERCENTAGE = rf"{_ABOVE_ZERO}{_DIGITS} ?%"
 """Pattern of a percentage above zero, such as ``5%`` or ``0.5 %``."""
@@ -64,8 +89,11 @@ def why_no_duration(value: str) -> tuple[str, str]:
         return "a time is no percentage", "write a duration such as `30 s` or `5 min`"
     if value.lstrip().startswith("-"):
         return "a time can't be negative", "write a duration above zero, such as `30 s`"
-    if re.fullmatch(rf"{_SPOKEN}|{_ISO}|[0.]+", value):
-        return "a time must be above zero", "write a duration such as `30 s`"
+    if re.fullmatch(rf"{_SPOKEN}|{_ISO}|[0-9.]+|[0-9.]+[eE]-[0-9]+", value):
+        cure = "write a duration such as `30 s`"
+        return "a time must be above zero, and a millisecond at least", cure
+    if re.fullmatch(r"[+]?\.?(?:inf|nan)|[0-9.]+[eE]\+?[0-9]+", value, re.IGNORECASE):
+        return "a time must have an end", "leave the key out where there is to be no limit"
     unit = re.fullmatch(rf"{_DIGITS} ?([A-Za-zµ]+)", value)
     if unit:
         return (

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, ListOf, Numbers, Single
 from headgate.flows.grammar.problems import NAME_RULE
-from headgate.flows.grammar.quantities import DURATION, why_no_duration
+from headgate.flows.grammar.quantities import (
+    DURATION,
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    why_no_duration,
+)
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.\-]{0,99}"
 """Pattern of the names of dataflows, containers, actions, bounds and profiles."""
@@ -31,10 +36,10 @@ def names_value(noun: str, nouns: str) -> Either:
 DURATION_VALUE = Single(
     "a duration such as `30 s` or `5 min`",
     pattern=DURATION,
-    numbers=Numbers(above=0),
+    numbers=Numbers(at_least=LEAST_SECONDS, at_most=MOST_SECONDS),
     why_not=why_no_duration,
 )
-"""A time span above zero."""
+"""A time span of a millisecond or more."""
 
 TRUTH_VALUE = Single("true or false", truth=True)
 """YAML's true or false."""

@@ -18,24 +18,17 @@ from headgate.engine import (
 from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import (
-    DURATION,
     PERCENTAGE,
     duration_seconds,
     percentage_points,
-    why_no_duration,
     why_no_percentage,
 )
 from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
+from headgate.flows.grammar.values import DURATION_VALUE
 
 _BYTES = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9}
 _RATE = rf"(?=[^1-9]*[1-9])[0-9]{{1,12}}(?:\.[0-9]{{1,9}})? ?(?:{'|'.join(_BYTES)})"
 
-_DURATION = Single(
-    "a duration such as `30 s` or `5 min`",
-    pattern=DURATION,
-    numbers=Numbers(above=0),
-    why_not=why_no_duration,
-)
 _COUNT = Single("a number from 1 to 1000", numbers=Numbers(above=0, at_most=1000, whole=True))
 _PERCENT = Single("a percentage such as `85%`", pattern=PERCENTAGE, why_not=why_no_percentage)
 _FREQUENCY = Single(
@@ -67,16 +60,17 @@ ADJUSTMENT = RecordOf(
             "where limits start in their intervals; default `minimum`",
         ),
         "steps": Key(_COUNT, "steps from the minimum of an interval to its maximum; default 10"),
-        "every": Key(_DURATION, "how often both factors vote; default 10 s"),
+        "every": Key(DURATION_VALUE, "how often both factors vote; default 10 s"),
         "window": Key(
-            _DURATION, "time in which writes are counted and resources averaged; default 1 min"
+            DURATION_VALUE, "time in which writes are counted and resources averaged; default 1 min"
         ),
         "confirmations": Key(_COUNT, "equal outcomes in a row before a step; default 3"),
         "reversal": Key(
-            _DURATION, "least time between two steps in opposite directions; default 10 min"
+            DURATION_VALUE, "least time between two steps in opposite directions; default 10 min"
         ),
         "silence": Key(
-            _DURATION, "age from which on a machine's samples say nothing any more; default 30 s"
+            DURATION_VALUE,
+            "age from which on a machine's samples say nothing any more; default 30 s",
         ),
         "writes": Key(
             RecordOf(

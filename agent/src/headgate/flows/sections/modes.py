@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, Numbers, RecordOf, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
-from headgate.flows.grammar.quantities import DURATION, duration_seconds, why_no_duration
+from headgate.flows.grammar.quantities import duration_seconds
 from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar
+from headgate.flows.grammar.values import DURATION_VALUE
 
 
 class Mode(StrEnum):
@@ -52,12 +53,6 @@ class ScanSpec(Struct, frozen=True):
     deletes: Deletes = Deletes.IGNORED
 
 
-_DURATION = Single(
-    "a duration such as `30 s` or `5 min`",
-    pattern=DURATION,
-    numbers=Numbers(above=0),
-    why_not=why_no_duration,
-)
 _FEEDER = Single("a writer, a dataflow, or `dataflow/action`", pattern=ANY_TEXT)
 
 MODE_KEYS = {
@@ -70,9 +65,9 @@ MODE_KEYS = {
         RecordOf(
             "the scans",
             {
-                "every": Key(_DURATION, "time between two scans for writes; default 10 s"),
+                "every": Key(DURATION_VALUE, "time between two scans for writes; default 10 s"),
                 "whole": Key(
-                    _DURATION, "time between two scans of everything, for deletes; default 1 h"
+                    DURATION_VALUE, "time between two scans of everything, for deletes; default 1 h"
                 ),
                 "by": Key(
                     Single("`times` or `notify`", words=tuple(FoundBy)),
