@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journals import crash, left_in, opened, put, requests_of
 
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.journal_errors import JournalFull
+from headgate.observer.recording.journal_errors import JournalError, JournalFull
 
 
 def test_what_was_appended_is_there_after_a_crash(tmp_path: Path) -> None:
@@ -157,3 +158,41 @@ def test_an_epoch_begins_above_one_that_was_heard_of_elsewhere(tmp_path: Path) -
     assert again.epoch == 42
     assert again.open_epochs() == []
     again.close()
+
+
+def open_anew(directory: Path) -> None:
+    journal = Journal(directory, limit_bytes=1000, segment_bytes=100)
+    try:
+        journal.open_epochs()
+    finally:
+        journal.close()
+
+
+stray = st.one_of(
+    st.builds(
+        str.__add__,
+        st.text("0123456789-abc .", max_size=12),
+        st.sampled_from([".segment", ".watermark", ".aside"]),
+    ),
+    st.just("9" * 30 + ".segment"),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=stray, is_folder=st.booleans())
+def test_a_stray_file_is_named_with_the_cure(
+    tmp_path_factory: pytest.TempPathFactory, name: str, is_folder: bool
+) -> None:
+    directory = tmp_path_factory.mktemp("journal")
+    path = directory / name
+    path.mkdir() if is_folder else path.write_bytes(b"")
+    with suppress(JournalError):
+        open_anew(directory)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1" + "0" * 30, "-1", "٣", None])
+def test_an_epoch_that_is_none_is_named_with_the_cure(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "epoch"
+    path.mkdir() if text is None else path.write_text(text, encoding="utf-8")
+    with pytest.raises(JournalError, match="restore it from a backup"):
+        open_anew(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,9 @@ class EpochProgress(Struct, frozen=True):
     """So many requests there were at least: those from the watermark on must be in segments."""
 
 
+_OWN_NAME: Final = re.compile(r"([0-9]{10,19})(?:-[0-9]+)?\.[a-z-]+")
+_HIGHEST: Final = (1 << 53) - 1
+"""Epochs: the time in seconds is far below it, and every reader of JSON takes it as it is."""
 PROGRESS_BYTES: Final = _SLOTS * _PROGRESS.size
 
 
@@ -267,6 +271,42 @@ class OpenEpoch:
         draft.rename(path)
 
 
+def epoch_of(path: Path) -> int:
+    """Return the epoch that a file of a journal belongs to.
+
+    Raises:
+        JournalError: this is no file that a journal has made.
+    """
+    found = _OWN_NAME.fullmatch(path.name)
+    epoch = int(found[1]) if found is not None else _HIGHEST + 1
+    if epoch > _HIGHEST or not path.is_file():
+        raise JournalError(
+            f"{path} is not a file that a journal makes; move it out of the journal's directory"
+        )
+    return epoch
+
+
+def read_epoch(path: Path, otherwise: int) -> int:
+    """Return the number of the last epoch as it was written down; ``otherwise`` where none was.
+
+    Raises:
+        JournalError: it cannot be read, or is no number that an epoch can have.
+    """
+    try:
+        last = int(path.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return otherwise
+    except OSError as error:
+        raise JournalError(
+            f"{path} cannot be read ({error.strerror}); move it away, and restore it from a backup"
+        ) from error
+    except ValueError as error:
+        raise JournalError(f"{path} holds no number; restore it from a backup") from error
+    if last not in range(_HIGHEST):
+        raise JournalError(f"{path} holds no number of an epoch; restore it from a backup")
+    return last
+
+
 def open_epochs(directory: Path, *, but: int) -> list[OpenEpoch]:
     """Return what epochs but the one left in a directory, oldest first.
 
@@ -276,9 +316,9 @@ def open_epochs(directory: Path, *, but: int) -> list[OpenEpoch]:
     found: dict[int, list[Path]] = {}
     for suffix in (SEGMENT_SUFFIX, ASIDE):
         for path in directory.glob(f"*{suffix}"):
-            found.setdefault(int(path.name.partition("-")[0]), []).append(path)
+            found.setdefault(epoch_of(path), []).append(path)
     for path in directory.glob("*.watermark"):
-        found.setdefault(int(path.stem), [])
+        found.setdefault(epoch_of(path), [])
     return [
         OpenEpoch(directory, epoch, paths) for epoch, paths in sorted(found.items()) if epoch != but
     ]

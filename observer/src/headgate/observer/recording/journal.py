@@ -25,10 +25,12 @@ from headgate.observer.recording.epochs import (
     EpochPart,
     EpochProgress,
     OpenEpoch,
+    epoch_of,
     gaps_path,
     open_directory,
     open_epochs,
     progress_record,
+    read_epoch,
     save_gaps,
     segment_path,
     sync_directory,
@@ -159,14 +161,8 @@ class Journal:
 
     def _begin_epoch(self, first_epoch: int, above: int = 0) -> int:
         path = self._directory / "epoch"
-        try:
-            last = int(path.read_text(encoding="ascii"))
-        except FileNotFoundError:
-            last = first_epoch - 1
-        except ValueError as error:
-            raise JournalError(f"{path} holds no number; restore it from a backup") from error
-        names = [entry.name for entry in self._directory.glob("*.segment")]
-        epoch = max([last, above, *(int(name.partition("-")[0]) for name in names)]) + 1
+        last = read_epoch(path, first_epoch - 1)
+        epoch = max([last, above, *map(epoch_of, self._directory.glob("*.segment"))]) + 1
         draft = self._directory / "epoch.draft"
         try:
             with draft.open("w", encoding="ascii") as file:
