@@ -179,3 +179,12 @@ def test_durations_are_for_people():
         "5 min 20 s",
         "3 h 5 min",
     ]
+
+
+def test_a_divergence_from_nothing_is_told_in_words(pair):
+    tester = pair(Bound("k", "in", value=ValueBound(Metric.RELATIVE, 0.5)))
+    tester.write("in", {b"r": {b"f:x": b"1"}})
+    tester.wave("a")
+    words = " ".join(decision.words for decision in tester.decisions())
+    assert "reached 50 %, as there was nothing before" in words
+    assert "∞" not in words
