@@ -9,7 +9,7 @@ from unittest.mock import Mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.events import Watch, WatchList
+from headgate.events import ControlMessage, Watch, WatchList
 from headgate.observer.control.hearing import Hearing
 from headgate.observer.control.state import ControlState
 from headgate.observer.control.table_patterns import TablePatterns
@@ -25,7 +25,7 @@ def hearing(bench: Any) -> tuple[Hearing, ControlState]:
     return found, control
 
 
-def watch(dataflow: str, revision: int, *watches: Watch) -> list[tuple[float, WatchList]]:
+def watch(dataflow: str, revision: int, *watches: Watch) -> list[tuple[float, ControlMessage]]:
     return [(NOW, WatchList(1, dataflow, revision, watches))]
 
 
