@@ -162,6 +162,14 @@ actions: {{feed: {{input: [readings, other]}}}}
     assert parse_dataflow(text, "flow.yaml").keys == {"readings": form}
 
 
+@pytest.mark.parametrize("table", ["größe", "表", "ns:é.x-1", "_t"])
+def test_a_table_may_have_any_letters(table):
+    for place in (f"{table} f:q", f"{{table: '{table}', column: 'f:q'}}"):
+        text = f"name: n\ncontainers: {{c: {place}}}\nactions: {{a: {{step: 'm:f', reads: c}}}}"
+        [item] = parse_dataflow(text, "flow.yaml").spec.containers[0].container.items
+        assert (item.table, item.column) == (table, b"f:q")
+
+
 def test_codec_and_count_belong_to_the_container():
     def codec(written):
         container = f"{{table: t, codec: {written}, count: cells}}"

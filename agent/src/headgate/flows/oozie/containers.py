@@ -19,7 +19,7 @@ PLACES = {
 """The elements that name a container, and the attributes that say where it is."""
 _ITEM = ("table", "column", "row")
 
-_TABLE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.\-]*:)?[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_TABLE = re.compile(r"(?:\w[\w.\-]*:)?\w[\w.\-]*")
 _COLUMN = re.compile(r"[^\s:]+:[\s\S]*")
 _PROPERTY = re.compile(r"\$\{([A-Za-z_][A-Za-z_0-9.]*)\}")
 

@@ -30,7 +30,8 @@ from headgate.flows.grammar.problems import Findings, nearest
 from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
 from headgate.flows.grammar.values import text_value
 
-_TABLE = r"(?:[A-Za-z0-9_][A-Za-z0-9_.\-]*:)?[A-Za-z0-9_][A-Za-z0-9_.\-]*"
+_WORD = r"A-Za-z0-9_\u00aa-\uffff"  # HBase takes any letter of Unicode
+_TABLE = rf"(?:[{_WORD}][{_WORD}.\-]*:)?[{_WORD}][{_WORD}.\-]*"
 _FAMILY = r"[^\s:]+"
 _COLUMN = rf"{_FAMILY}:[\s\S]*"
 
