@@ -233,7 +233,7 @@ def test_many_rows_and_qualifiers_go_through_a_stage_and_a_step(
     stack: RunningStack, spark: SparkSession, path: str, tmp_path: Path
 ) -> None:
     assert path in PATHS
-    round_trip(stack, spark, tmp_path, 10, 300)
+    round_trip(stack, spark, tmp_path, 10, 100)
 
 
 @pytest.mark.soak
