@@ -15,7 +15,7 @@ import numpy as np
 from classification import FIGURE_7_BOUND
 from evaluation import BOUNDS, CONFIDENCE, SETTLED, Outcome, Seed
 from figures import chosen, running_confidence, running_executions, table_of
-from findings import (
+from sentences import (
     classifiers_in_words,
     decisions_in_words,
     missed_in_words,

@@ -182,7 +182,7 @@ def test_durations_are_for_people():
 
 
 def test_a_divergence_from_nothing_is_told_in_words(pair):
-    tester = pair(Bound("k", "in", value=ValueBound(Metric.RELATIVE, 0.5)))
+    tester = pair(Bound("k", ContainerId("in"), value=ValueBound(Metric.RELATIVE, 0.5)))
     tester.write("in", {b"r": {b"f:x": b"1"}})
     tester.wave("a")
     words = " ".join(decision.words for decision in tester.decisions())

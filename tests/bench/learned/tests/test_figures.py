@@ -16,7 +16,7 @@ from figures import (
     running_confidence,
     running_executions,
 )
-from findings import decisions_in_words, missed_in_words, naive_in_words
+from sentences import decisions_in_words, missed_in_words, naive_in_words
 
 from headgate.learning import (
     FEATURES,

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from scene import OK, Scene, close_gate, put
 
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.sessions import holdings
-from headgate.observer.sessions.holdings import LARGE, Holdings
-from headgate.observer.sessions.requests import intake
+from headgate.observer.sessions.requests import holdings, intake
+from headgate.observer.sessions.requests.holdings import LARGE, Holdings
 
 LIMIT = 2000
 

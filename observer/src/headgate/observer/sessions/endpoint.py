@@ -20,9 +20,9 @@ from headgate.observer.recording.recorder import Recorder
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.exchange import Exchange
-from headgate.observer.sessions.holdings import Holdings
 from headgate.observer.sessions.peers import has_left
 from headgate.observer.sessions.replies import KnownReplies
+from headgate.observer.sessions.requests.holdings import Holdings
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.wire import Limits, Message
