@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.events import Container, ContainerId, Gate, Item, UpdateKind
@@ -30,6 +30,7 @@ CELLS = st.tuples(
 )
 
 
+@example([Item("t", b"f")], [(UpdateKind.PUT, b"", b"f")])
 @given(st.lists(ITEMS, max_size=6), st.lists(CELLS, max_size=6))
 def test_they_say_the_same(
     items: list[Item], updates: list[tuple[UpdateKind, bytes, bytes]]

@@ -93,8 +93,9 @@ class TouchedItems:
                 continue
             if everywhere or kind == _ROW:
                 return True
+            family, colon, _ = column.partition(b":")
             of_families = self._in_families if kind in _FAMILIES else self._families
-            in_family = of_families.get(column.partition(b":")[0])
+            in_family = of_families.get(family) if colon or kind in _FAMILIES else None
             if in_family is not None and in_family.have(row):
                 return True
             if kind not in _FAMILIES:
