@@ -17,7 +17,7 @@ from headgate.events import VERSION, Outcome, RequestPart, UpdateBatch, UpdateKi
 
 TABLE = "t"
 START = 1_800_000_000_000
-"""Where the region server's clock begins, in Unix milliseconds."""
+"""Start of the region server's clock, in Unix milliseconds."""
 _GAPS = (3, 20, 400, 3_000, 20_000, 70_000)
 _FAR = (1, 30, 1_000, 8_000, 45_000, 400_000, 10**9)
 """Milliseconds between a client's timestamp and the server's time, and between requests."""
@@ -45,7 +45,7 @@ class Life:
     table: SimulatedTable = field(default_factory=lambda: SimulatedTable(now=START))
     observer: str = "one"
     values: bool = True
-    """Whether values are published."""
+    """True if values are published."""
     cell_ttls: bool = False
     _sequence: int = 0
 

@@ -32,7 +32,7 @@ class Marker:
     family: bytes | None
     column: bytes | None
     exact: bool
-    """Whether it hides one timestamp only, and not all up to it."""
+    """True if the marker hides one timestamp only, and not all up to it."""
 
     def hides(self, column: bytes, timestamp: int) -> bool:
         """Return whether it hides a version of a column."""

@@ -1,4 +1,4 @@
-"""What clients have dated ahead in a table."""
+"""Timestamps that clients have dated ahead in a table."""
 
 from headgate.events import (
     CLOCKS_APART,

@@ -1,4 +1,4 @@
-"""What an action computes is a value: spelling does not count, everything else does."""
+"""Identity of what an action computes: spelling does not count, everything else does."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class ScriptedFlow:
         self.outputs: dict[str, list[dict[str, Any]]] = {}
         """By container, what committed runs have written."""
         self.namings: dict[str, NamedColumns] = {}
-        """By container, where its columns are not all declared and of one family."""
+        """Naming of columns, by container, unless all are declared and of one family."""
         self.driver_rows = 50_000
         self.code: dict[str, str] = {}
         """Hashes of the modules of the stages that run."""

@@ -1,4 +1,4 @@
-"""What steps read and write has the rows and columns that HBase has, whatever bytes they are."""
+"""Rows and columns that steps read and write: those of HBase, whatever bytes they are."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_row_outside_the_container_is_no_row_to_delete(table: StoredTable) -> 
 
 
 def test_tasks_see_the_cells_of_each_part_of_a_group(table: StoredTable) -> None:
-    """Of two parts with their own rows each column is read in the rows of its part."""
+    """Read each column in the rows of its own part, of two parts with different rows."""
     table.rows = {bytes([byte]): {b"f:a": b"1", b"f:b": b"2"} for byte in range(0x7E, 0x84)}
     schema = StructType().add("row", BinaryType()).add("c0", StringType()).add("c1", StringType())
     options = TableOptions.parse(

@@ -60,7 +60,7 @@ def test_notify_columns_are_in_no_container() -> None:
 
 
 def test_of_a_row_a_container_is_the_items_that_have_it() -> None:
-    """Of two columns, a family and a table each is what lies in its own rows."""
+    """Give two columns, a family and a table their own rows: each is touched only in those."""
     seen = view(
         Item("t", b"f", b"a", b"b", b"d"),
         Item("t", b"f", b"b", b"c", b"d"),

@@ -77,7 +77,7 @@ Shown = dict[Key, bytes]
 
 
 class Written(Struct):
-    """What was done to a table."""
+    """Counts of the requests that were made to a table."""
 
     requests: int = 0
     in_f: int = 0

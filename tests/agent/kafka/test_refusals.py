@@ -1,4 +1,4 @@
-"""What Kafka answers is not taken for an outage, nor an outage for an answer."""
+"""Errors of Kafka: a refusal is never taken for an outage, nor an outage for a refusal."""
 
 from __future__ import annotations
 

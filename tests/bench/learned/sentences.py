@@ -1,4 +1,4 @@
-"""What the figures of a dataflow show, in sentences that are computed from them."""
+"""Sentences that say what the figures of a dataflow show, computed from the figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLIND = ("random", "seq2", "seq3", "seq4", "seq5")
 _NAIVE_BOUND = "0.05"
 
 Figures = Mapping[str, Any]
-"""Of one dataflow, as they are printed."""
+"""Figures of one dataflow, as they are printed."""
 
 
 def missed_in_words(figures: Figures) -> str:

@@ -1,4 +1,4 @@
-"""What deletes and explicit timestamps hide is read, where keys alone count too."""
+"""Puts that deletes or explicit timestamps may hide: they are read, also where only keys count."""
 
 import pytest
 from msgspec.structs import replace

@@ -42,16 +42,16 @@ CONTAINERS = (ContainerId("one"), ContainerId("two"))
 TOPIC = updates_topic("in")
 
 Cell = tuple[int, bytes]
-"""Of a write: its offset and its column. No two writes have the same row."""
+"""Offset and column of a write; no two writes have the same row."""
 Known = Counter[Cell]
 
 
 class Shape(Struct, frozen=True):
-    """What a random dataflow is: columns by container, and by action what it reads."""
+    """A random dataflow: its containers' columns, and what its stages and its step read."""
 
     columns: dict[ContainerId, tuple[bytes, ...]]
     stages: dict[str, tuple[ContainerId | str, ...]]
-    """By stage, containers and stages before it."""
+    """Containers and earlier stages that each stage reads."""
     step: tuple[ContainerId, ...]
 
     def spec(self) -> DataflowSpec:
@@ -134,9 +134,9 @@ class World:
         self.tester = EngineTester(shape.spec())
         self.cells: list[Cell] = []
         self.committed: dict[str, tuple[Known, int]] = {}
-        """By manifest: what is known, and up to which offset the containers were read."""
+        """Known cells, and the offset up to which the containers were read, by manifest."""
         self.made: dict[str, Known] = {}
-        """By increment, what is in it."""
+        """Cells that are in each increment, by its name."""
         self.shown: dict[str, Known] = defaultdict(Counter)
 
     def write(self) -> None:

@@ -1,7 +1,7 @@
-"""What version 3 added to the messages, and the program that stored their bytes beside it.
+"""Samples of what version 3 added to the messages, and the program that stored their bytes.
 
-Run once, when version 3 was made: times to live of cells, and increments by 0. It writes over
-nothing.
+Version 3 added times to live of cells, and increments by 0. The program was run once, when that
+version was made. It overwrites nothing.
 """
 
 from pathlib import Path

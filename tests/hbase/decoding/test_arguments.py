@@ -1,4 +1,4 @@
-"""What is declared of arguments is what the services' independent definitions have."""
+"""Declared arguments of methods, compared with independent definitions of the services."""
 
 from __future__ import annotations
 

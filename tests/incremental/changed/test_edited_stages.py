@@ -1,4 +1,4 @@
-"""What becomes of a state when its stage is another: it goes on, is made anew, or the run fails."""
+"""State of a stage that was edited: it goes on, is made anew, or the run fails."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ rows_gone = st.sets(st.sampled_from(["", "a", "b\x00"]), max_size=2)
 def test_of_a_row_that_is_gone_every_cell_is_gone_that_does_not_come(
     keys: str, order_by: str | None, epochs: Any, tmp_path_factory: Any
 ) -> None:
-    """Where a container's columns are not declared, a deleted row comes without their names."""
+    """Delete rows without naming their columns, as a container with undeclared columns does."""
     made = differences(value="float64", keys=keys, order_by=order_by)
     assert made.spec.over_open is not None
     stage = filed(made, tmp_path_factory)

@@ -1,4 +1,4 @@
-"""What a translation makes is in its columns as it was made, or it is refused."""
+"""Values that a translation makes: each is in its column as it was made, or is refused."""
 
 from __future__ import annotations
 

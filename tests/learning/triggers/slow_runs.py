@@ -60,7 +60,7 @@ from headgate.learning import (
 )
 
 Values = npt.NDArray[np.float64]
-"""Of the elements of a container; NaN where one is missing."""
+"""Values of the elements of a container; NaN where one is missing."""
 
 HOUR, START = 3_600.0, 1_700_438_400.0
 SENSORS, GROUPS = 24, 4
@@ -85,7 +85,7 @@ SHAPES: Mapping[str, Mapping[str, tuple[tuple[str, ...], str]]] = {
     },
     "short cut": {"combine": (("sensors",), "areas"), "mix": (("areas", "sensors"), "level")},
 }
-"""By kind of dataflow, its steps with what they read and what they write."""
+"""Steps of each kind of dataflow, with what they read and what they write."""
 OUTPUTS = ("level", "map")
 
 
@@ -115,12 +115,12 @@ def _total(values: Values) -> Values:
 
 
 class Truth:
-    """What all containers would hold at the end of each wave if every step took no time.
+    """Contents of all containers at the end of each wave if every step took no time.
 
     Args:
-        shape: of the dataflow, see ``SHAPES``.
-        seed: of its data.
-        waves: how many.
+        shape: the kind of dataflow, a key of ``SHAPES``.
+        seed: the seed of its data.
+        waves: how many waves there are.
         change: the wave from which on the sensors report in another unit; 0 for none.
     """
 
@@ -297,14 +297,14 @@ class SlowWorld:
             spec, check=_unchecked, policies=with_triggers({"learned": learned})
         )
         self.shown: dict[str, Values] = {}
-        """What each table holds."""
+        """Values that each container holds."""
         self.of_wave: dict[str, int] = dict.fromkeys(truth.outputs, 0)
-        """By output, the wave that it is of; 0 before the first."""
+        """Wave that each output is of; 0 before the first."""
         self.runs: list[Made] = []
         self.mixed: list[Made] = []
         """Runs whose output is not what the truth says of their wave."""
         self.seen: list[dict[str, int]] = []
-        """By wave, when its successor ends: which wave each output was of."""
+        """Wave that each output was of when the next wave came, one entry for each wave."""
         self._lasts = lasts
         self._events: list[tuple[float, int, str, Values, Made]] = []
         self._count = 0

@@ -1,4 +1,4 @@
-"""What becomes of models when the world changes while they decide: units, in the middle."""
+"""Models in a world that changes while they decide: its sensors switch to another unit."""
 
 from __future__ import annotations
 

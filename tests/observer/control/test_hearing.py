@@ -1,4 +1,4 @@
-"""Whether the values of a table's cells are published, whatever had the table watched before."""
+"""Publication of a table's values: it depends on who wants them now, not on earlier watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a topic takes only in small messages, or not at all, is learned once and sent so."""
+"""Messages that a topic refuses, for their size or altogether: what it takes is learned once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def requests_of(journal: Journal) -> list[bytes]:
 
 
 class Left(Struct):
-    """What an earlier epoch left, read as a whole."""
+    """Requests, damage and gaps that an earlier epoch left, read as a whole."""
 
     epoch: int
     intents: tuple[Intent, ...]

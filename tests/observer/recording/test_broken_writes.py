@@ -1,4 +1,4 @@
-"""What is kept of writes whose connection broke, for as long as HBase may still do them."""
+"""Records of writes whose connection broke, kept for as long as HBase may still do them."""
 
 from __future__ import annotations
 

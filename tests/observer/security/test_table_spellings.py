@@ -120,7 +120,7 @@ KEYS: dict[str, tuple[Callable[[str, str, Path], object], object]] = {
     "watch.tables": (by_watched_patterns, [True] * 5),
     "hbase.state_table": (by_the_agents_state_table, ("t", "t-knowledge")),
 }
-"""What each key of a configuration that holds names of tables does to ``requests``."""
+"""Effect on ``requests`` of each configuration key that holds names of tables."""
 
 
 def keys_of(kind: type[Struct]) -> Iterator[str]:

@@ -34,7 +34,8 @@ pytestmark = pytest.mark.stack
 PAIRS = 1500
 MANY = 100_000
 ROUNDS = 5
-"""Of pairs, until HBase has hidden a write: on a busy machine requests follow more slowly."""
+"""Most rounds of pairs until HBase has hidden a write. On a busy machine requests follow more
+slowly, so that HBase hides fewer."""
 COLUMN = b"f:q"
 DELETES = (
     UpdateKind.DELETE_CELL,

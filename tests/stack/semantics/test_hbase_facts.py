@@ -1,7 +1,7 @@
-"""What HBase does where one would guess otherwise: the lines of docs/reference/hbase-semantics.md.
+"""Facts of HBase that one would guess otherwise: lines of docs/reference/hbase-semantics.md.
 
-Each test asserts one fact of the real server, straight, without an observer. Where a new version
-changes one, the line and what headgate does about it must change too.
+Each test asserts one fact of the real server directly, without an observer. Where a new version
+changes a fact, its line and what headgate does about it must change too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Kafka does where one would guess otherwise: lines of docs/reference/hbase-semantics.md."""
+"""Facts of Kafka that one would guess otherwise: lines of docs/reference/hbase-semantics.md."""
 
 from __future__ import annotations
 

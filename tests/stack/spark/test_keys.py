@@ -62,7 +62,7 @@ def connection(stack: RunningStack) -> Iterator[Thrift2Connection]:
 
 @pytest.fixture(params=PATHS)
 def path(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    """Whether the driver reads and writes, or tasks do."""
+    """Have the driver or tasks read and write; yield which of them."""
     most = "0" if request.param == "tasks" else "1000000000"
     spark.conf.set(DRIVER_ROWS_KEY, most)
     spark.conf.set(DRIVER_BYTES_KEY, most)

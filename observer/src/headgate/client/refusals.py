@@ -16,7 +16,7 @@ _FINAL_CAUSES: Final = (
     "AccessDeniedException",
     "DoNotRetryIOException",
 )
-"""What HBase names in errors that it marks as worth a repetition, because it has repeated them."""
+"""Causes that no retry cures. HBase calls such an error retryable once its own retries ran out."""
 
 
 def refusal(method: str, address: str, error: Any) -> RequestRefused:

@@ -36,7 +36,7 @@ class ScanRange(Struct, frozen=True):
     filter: str | None = None
     """A filter in the language of HBase's ``ParseFilter``."""
     raw: bool = False
-    """Whether delete markers are returned too, and the versions that they hide. HBase then takes
+    """True if delete markers, and the versions that they hide, are returned too. HBase then takes
     families only, no columns."""
 
 

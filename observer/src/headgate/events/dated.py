@@ -1,10 +1,11 @@
-"""What clients have dated ahead in a table: there HBase does not show what was written last.
+"""Versions and delete markers that clients have dated ahead in a table.
 
-HBase orders versions and delete markers by timestamps, not by arrival. A marker hides every put at
-or below its timestamp, also one that comes later; of the versions that no marker hides, a reader
-sees the one with the highest timestamp. Three rules follow for a write at the server's own time:
+Where there are any, HBase does not show what was written last. It orders versions and delete
+markers by timestamps, not by arrival. A marker hides every put at or below its timestamp, also one
+that comes later. Of the versions that no marker hides, a reader sees the one with the highest
+timestamp. Three rules follow for a write at the server's own time:
 
-1. With nothing dated ahead in its row it is what HBase shows, and a delete leaves nothing.
+1. With nothing dated ahead in its row, HBase shows what was written, and a delete leaves nothing.
 2. With a version of the cell dated ahead, a put stays hidden, and a delete does not reach that
    version. An increment or append climbs above it: its result is what HBase shows.
 3. With a marker of the row dated ahead, everything that is put stays hidden.
@@ -53,10 +54,11 @@ _MARKER = b""
 
 
 class DatedState(Struct, frozen=True, array_like=True):
-    """What is dated ahead: by row and ``family:qualifier`` the highest timestamp of a version.
+    """Highest timestamps that are dated ahead, by row and ``family:qualifier``.
 
-    With an empty column it is that of the row's delete markers. ``versions`` and ``markers`` stand
-    for all rows that are not named. All are Unix milliseconds, -1 for none.
+    The entry of a column is for its versions. The entry of the empty column is for the row's delete
+    markers. ``versions`` and ``markers`` stand for all rows that are not named. All are Unix
+    milliseconds, -1 for none.
     """
 
     rows: dict[bytes, dict[bytes, int]] = {}
@@ -68,7 +70,7 @@ NOTHING_DATED = DatedState()
 
 
 class Dated:
-    """What is dated ahead in a table, update by update.
+    """Timestamps that are dated ahead in a table, updated with each batch.
 
     Args:
         state: what was dated ahead before.

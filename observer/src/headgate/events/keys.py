@@ -28,9 +28,9 @@ class KeyForm(StrEnum):
     """How a container's rows and qualifiers come to a step."""
 
     TEXT = "text"
-    """As ``key_text`` writes them."""
+    """Texts, as ``key_text`` writes them."""
     BINARY = "binary"
-    """As they are."""
+    """Bytes, unchanged."""
 
 
 class UnreadableKey(ValueError):

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 DEFAULT_NAMESPACE: Final = "default:"
-"""What the full name of a table begins with that is in no other namespace."""
+"""Prefix of the full name of a table that is in no other namespace."""
 
 
 def canonical_table(name: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from headgate.events.origins import Origin
 
 NO_TTL = -1
-"""In the place of a time to live: the cell has none of its own, only its family's."""
+"""Time to live of a cell that has none of its own, only its family's."""
 
 MORE_PARTITIONS = ""
 """What an observer marks by itself: rows are spread over more partitions from here on."""

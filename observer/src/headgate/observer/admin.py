@@ -54,7 +54,7 @@ class AdminServer:
         self._upstreams = upstreams
         self._server: asyncio.Server | None = None
         self._waiting: dict[asyncio.Task[object], None] = {}
-        """What serves connections whose request has not come, the oldest first."""
+        """Tasks that serve connections whose request has not come, the oldest first."""
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; return the address that was taken.

@@ -207,10 +207,10 @@ class AccessSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OrderSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether writes show in the order in which they were answered."""
+    """Rules for the order in which answered writes become visible."""
 
     strict: bool = False
-    """Whether a write waits until no delete that was answered before can hide it (2 ms)."""
+    """True if a write waits until no delete that was answered before can hide it (2 ms)."""
 
 
 class Listener(Struct, frozen=True, forbid_unknown_fields=True):
@@ -286,7 +286,8 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     request_seconds: Annotated[float, Meta(ge=0)] = 120.0
     """How long a request may take to arrive, or its reply to be taken; 0 for ever."""
     waiting_bytes: Bytes = 96 * _MIB
-    """Of requests that are not whole or wait, and of replies not taken, over all connections."""
+    """Bytes of incomplete or waiting requests, over all connections. Replies that clients do not
+    take may use as many more."""
 
 
 class GateSettings(Struct, frozen=True, forbid_unknown_fields=True):

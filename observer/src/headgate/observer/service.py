@@ -125,7 +125,7 @@ class Observer:
             passing=time.monotonic,
         )
         self._earlier: EarlierEpochs | None = None
-        """What earlier epochs left; None before that is looked at."""
+        """Epochs that ended without having published everything; None until they are looked for."""
         self._setting_aside = SettingAside(self._journal, self._publisher)
         self._acknowledgements: Acknowledgements | None = None
         if kafka.acknowledge is Acknowledge.KAFKA:

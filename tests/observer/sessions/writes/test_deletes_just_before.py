@@ -239,7 +239,7 @@ class World:
         self.markers: dict[bytes, int] = {}
         """The timestamp of each row's newest delete marker."""
         self.hidden: list[bool] = []
-        """Whether HBase hides each write."""
+        """True for each write that HBase hides, in the order of the writes."""
 
     def session(self, dialect: Dialect, number: int) -> tuple[Session, Wire]:
         known = self.sessions.get((dialect, number))

@@ -1,4 +1,4 @@
-"""What increments by 0, with which clients read counters, are published as."""
+"""Events of increments by 0, with which clients read counters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.wire import StructWriter
 
 
 def counter_get(row: bytes, amount: int = 0) -> bytes:
-    """As happybase's ``Table.counter_get`` writes it."""
+    """Return the request that happybase's ``Table.counter_get`` sends."""
     writer = StructWriter().binary(1, b"t").binary(2, row).binary(3, b"f:n")
     return call("atomicIncrement", writer.i64(4, amount).end())
 

@@ -13,7 +13,7 @@ _TTL_ATTRIBUTE: Final = b"_ttl"
 """HBase's ``Mutation.OP_ATTRIBUTE_TTL``: 8 bytes, big-endian, in ms."""
 _TTL_BYTES: Final = 8
 _NO_END: Final = 2**63 - 1
-"""What HBase itself takes for no time to live."""
+"""Time to live, in ms, that HBase itself treats as none."""
 
 
 def read_attributes(cursor: Cursor) -> tuple[bytes | None, int]:

@@ -66,7 +66,7 @@ class WriteGates:
         self._ends: dict[_Key, float] = {}
         """When the leases of those end, by the clock."""
         self._touched: dict[_Key, dict[str, TouchedItems]] = {}
-        """Of those the items, by table."""
+        """Items of each gate, by table, as far as somebody has asked."""
         self._touched_at_all: dict[str, TouchedItems] = {}
         """The items of all closed gates by table, as far as somebody has asked."""
         self._holds: dict[HeldSession, _Hold] = {}

@@ -101,7 +101,7 @@ class LeaseRenewer:
         """When leases were said that were not heard yet, by number."""
         self._number = 0
         self._said_parts: dict[int, dict[str, int]] = {}
-        """By part: over how many partitions each of its topics is spread, as it was said last."""
+        """Number of partitions of each topic, by part of the lease, as it was said last."""
         self._said_at = 0.0
         self._kept = False
         self._lost_at: float | None = None

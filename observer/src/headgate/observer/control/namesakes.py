@@ -54,7 +54,7 @@ class Namesakes:
         self._looks_out = False
         self._shouted_at = float("-inf")
         self.highest = 0
-        """Of the epochs that were heard under the name."""
+        """Highest of the epochs that were heard under the name; 0 before any."""
 
     def hear(self, lease: ObserverLease, left: float) -> None:
         """Take note of a lease of the name, which this process has not said.

@@ -1,4 +1,4 @@
-"""Whether a write touches any of many items, found by row and column instead of one by one."""
+"""Index of many items by row and column, to find whether a write touches any of them."""
 
 from __future__ import annotations
 

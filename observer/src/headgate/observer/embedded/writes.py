@@ -73,9 +73,9 @@ class EmbeddedWrite:
         self.raw = message.raw
         """What is to be sent: with notify cells where the table asks for them."""
         self.held = False
-        """Whether a gate holds it, or it waits until no delete can hide it."""
+        """True while a gate holds the write, or it waits until no delete can hide it."""
         self.deletion: Deletion | None = None
-        """What it deletes, where that is noted and nobody records it."""
+        """Rows that an unrecorded write deletes from, if later writes may have to wait for it."""
         self.marked = False
         """Whether it has such cells."""
         self.watched: tuple[str, ...] = ()

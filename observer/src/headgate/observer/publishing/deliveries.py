@@ -99,7 +99,7 @@ class Sizes:
         self.most = UNKNOWN
         """Bytes of a message that are not known to be too many."""
         self.alone = False
-        """Whether messages go one by one: several that are sent together were too large."""
+        """True while messages go one by one, because several sent together were too large."""
         self.taken = 0
         """Messages that were taken since a refusal."""
 

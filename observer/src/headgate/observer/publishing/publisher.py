@@ -115,7 +115,7 @@ class Publisher:
         self._linger = linger_seconds
         self._clock = clock
         self.tables = KnownTables()
-        """What is known of each table."""
+        """Tables that the publisher knows, with the state of each."""
         self._tables = self.tables.by_name
         self._due: dict[str, None] = {}
         """Tables with something to be packed; a dict keeps their order."""

@@ -58,7 +58,7 @@ class RecoveredEvents:
         self._deliveries = deliveries
         self._table = table
         self._tokens: dict[str, int] = {}
-        """By table: each stands for its messages until they are acknowledged."""
+        """Token of each table: it stands for the table's messages until they are acknowledged."""
         self._drafts: dict[str, dict[int, Draft]] = {}
         self._size = 0
 

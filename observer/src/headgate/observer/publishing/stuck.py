@@ -12,7 +12,7 @@ PATIENCE: Final = 10
 
 
 class Waiting(Struct):
-    """What Kafka has not acknowledged of one partition, or of a table without a topic."""
+    """Messages of one partition, or of a table without a topic, that Kafka has not acknowledged."""
 
     table: str
     partition: int
@@ -22,7 +22,7 @@ class Waiting(Struct):
     bytes: int
     """Memory that waits, about."""
     reason: str
-    """What Kafka said; empty if it said nothing."""
+    """Reason why Kafka does not acknowledge the messages; empty if none is known."""
 
 
 class _Seen(Struct):
@@ -30,7 +30,7 @@ class _Seen(Struct):
     others: int
     looks: int = 0
     went_on: bool = False
-    """Whether others were acknowledged since it waits."""
+    """True once Kafka has acknowledged messages of other partitions, but none of this one."""
 
 
 @final
@@ -44,9 +44,9 @@ class StuckTables:
         """Know of none."""
         self._seen: dict[tuple[str, int], _Seen] = {}
         self.stuck: dict[str, str] = {}
-        """By table, why Kafka does not take its events, in words."""
+        """Reason why Kafka does not take a table's events, in words, by table."""
         self.full: dict[str, str] = {}
-        """Of those the tables of which no more events are taken, and why."""
+        """Reason why a table is stuck, by table, where no more of its events are taken."""
 
     def look(self, waiting: Iterable[Waiting], acknowledged: int, share: int) -> None:
         """Compare with the last look.

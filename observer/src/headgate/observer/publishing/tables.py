@@ -12,7 +12,7 @@ from headgate.observer.publishing.stuck import Waiting
 
 
 class Table:
-    """What ended on one table and is not yet in its lanes."""
+    """A table, and what ended on it that is not yet in its lanes."""
 
     __slots__ = (
         "asked",
@@ -33,10 +33,10 @@ class Table:
         self.topic = updates_topic(name)
         self.items: list[Item] = []
         self.puts = Puts()
-        """What came after the items."""
+        """Puts that ended after the last of the items."""
         self.lanes: list[Lane] | None = None
         self.asked = False
-        """Whether its topic was asked for."""
+        """True once the table's topic was asked for."""
         self.refusal = ""
         """Why the topic is not there, as Kafka said; empty if it said nothing."""
         self.waiting_bytes = 0
@@ -44,7 +44,7 @@ class Table:
         self.sizes = Sizes()
         self.values = True
         self.packing: Packing | None = None
-        """What was taken from the items and is not wholly in the lanes; None: nothing."""
+        """Unfinished packing of items that were taken from ``items``; None if there is none."""
 
 
 @final
@@ -57,7 +57,7 @@ class KnownTables:
 
     @property
     def are_packed(self) -> bool:
-        """Whether everything that was added is in messages."""
+        """True if everything that was added is in messages."""
         return not any(
             table.items or table.puts.drafts or table.packing is not None
             for table in self.by_name.values()

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Unpublished(Struct, frozen=True):
-    """From when on a table's writes went without events, in Unix seconds, and why."""
+    """Time since which a table's writes went without events, in Unix seconds, and the reason."""
 
     since: float
     reason: str

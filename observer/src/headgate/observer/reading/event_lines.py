@@ -178,7 +178,7 @@ def _note(
 
 
 class _Marks(Struct, frozen=True):
-    """What a request says of one cell beside the batch's columns; see ``RequestPart``."""
+    """Facts that a request gives about one cell beside the batch's columns; see ``RequestPart``."""
 
     ambiguous: bool
     zero_increment: bool

@@ -65,7 +65,7 @@ class WriteAdmission:
         self._passing = passing
         self._waiting: deque[tuple[float, Waiting, str]] = deque()
         self._behind_tables: list[tuple[float, Waiting, str]] = []
-        """What waits for its table alone: nothing else waits behind it."""
+        """Writes that wait for room for their own table; no other write waits behind them."""
         self._gaps: dict[str, float] = {}
         self._announced: set[str] = set()
         """Tables whose gap was announced, and that nothing has passed for since then."""

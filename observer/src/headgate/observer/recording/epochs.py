@@ -26,7 +26,7 @@ _PROGRESS = struct.Struct(">QQI")  # watermark, number of the next intent, check
 _WATERMARK = struct.Struct(">QI")  # without that number: of versions that did not write it down
 SEGMENT_SUFFIX: Final = ".segment"
 ASIDE: Final = ".aside"
-"""Of files with requests whose tables Kafka takes no events of, apart from the segments."""
+"""Suffix of files of requests set aside, because Kafka takes no events of their tables."""
 _SLOTS: Final = 2  # written in turn, so that a torn write leaves the other
 
 
@@ -145,7 +145,7 @@ class EpochPart:
         self.end = expected
         """The number behind the last request up to here, of the epoch."""
         self.torn = False
-        """Whether something behind the last request that can be read is damaged."""
+        """True if something behind the last readable request is damaged."""
 
     def intents(self) -> Iterator[Intent]:
         """Yield what may be unpublished, in the order of its numbers.
@@ -216,7 +216,7 @@ class OpenEpoch:
 
     @property
     def missing_at_the_end(self) -> str:
-        """Which requests behind the last part cannot be read, in words; empty if none is missing.
+        """Words for the unreadable requests behind the last part; empty if none is missing.
 
         It is known once all parts were read.
         """

@@ -73,7 +73,7 @@ class InFlightWrite:
 
 
 class Lingering:
-    """What is kept of a write whose connection broke, while HBase may still do it."""
+    """Intent and rows of a write whose connection broke, while HBase may still do it."""
 
     __slots__ = ("intent", "rows")
 

@@ -124,7 +124,7 @@ class Journal:
         self._handle = -1
         self._dirty = False
         self.refused = False
-        """Whether the disk has not taken the last request."""
+        """True if the last request could not be written to the disk."""
         self._unsynced: list[int] = []
         self._written = EpochProgress()
         self._times_written = 0

@@ -109,7 +109,7 @@ class RecentDeletes:
         self._tables: dict[str, _TableDeletions] = {}
         self._answered: deque[Deletion] = deque()
         self.present = False
-        """Whether there may be any: nearly always there is none, and nothing to be asked."""
+        """True while any delete is kept; nearly always it is False, and nothing is looked up."""
 
     def begin(self, write: Write) -> Deletion | None:
         """Note that a write is forwarded; None if it deletes nothing."""
@@ -184,7 +184,10 @@ class RecentDeletes:
 
 @final
 class WriteOrder:
-    """Whether a listener holds its writes until no delete can hide them (``order.strict``)."""
+    """Order of a listener's writes and the deletes before them.
+
+    With ``strict`` (the setting ``order.strict``) a write waits until no delete can hide it.
+    """
 
     __slots__ = ("deletes", "strict")
 
@@ -194,7 +197,7 @@ class WriteOrder:
 
     @property
     def holds(self) -> bool:
-        """Whether there is a delete for which writes may have to wait."""
+        """True while there is a delete for which writes may have to wait."""
         return self.strict and self.deletes.present
 
     def seconds_to_wait(self, write: Write) -> float:

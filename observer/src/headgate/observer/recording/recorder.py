@@ -106,9 +106,9 @@ class JournalledRequest:
         """Row, column and value of what is known to be a put of one cell."""
         self.decoded: Write | SchemaChange | None = None
         self.deletion: Deletion | None = None
-        """What it deletes, if it does."""
+        """Rows that the request deletes from; None if it deletes nothing."""
         self.hidden: list[tuple[str, Set[bytes]]] | None = None
-        """By table the rows of which a delete just before may hide what it puts."""
+        """Rows of each table in which a delete just before may hide what the request puts."""
         self.origin: Origin | None = None
         """Who wrote, where the request itself does not say."""
         self.reply: Message | None = None
@@ -152,7 +152,7 @@ class Recorder:
         self.deletes = RecentDeletes(passing)
         """Those that may hide writes which are forwarded now."""
         self._forgetting = False
-        """Whether they are forgotten in a while."""
+        """True while a call that forgets old deletes is scheduled."""
         self._backlog: list[_Step] = []
         self._gathering = False
         self.backlog_due = False

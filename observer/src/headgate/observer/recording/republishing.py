@@ -1,8 +1,8 @@
-"""What earlier epochs of the observer left in its journal: published, and said to have ended.
+"""Publication of what earlier epochs of the observer left in its journal, and of their ends.
 
-That goes file by file: what one holds is published, Kafka acknowledges it, and the file goes. What
-belongs to a table whose events Kafka does not take, while it answers otherwise, is set aside, and
-published when Kafka takes it.
+Files are dealt with one by one: the requests of a file are published, Kafka acknowledges them, and
+the file is deleted. Where Kafka answers but does not take the events of a table, that table's
+requests are set aside. They are published when Kafka takes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROGRESS_SECONDS: Final = 5.0  # between two lines of the log
 
 
 class _Place(Enum):
-    """What becomes of a table's requests."""
+    """Fate of a table's requests."""
 
     UNWANTED = auto()
     """They are left out."""
@@ -91,9 +91,9 @@ class EarlierEpochs:
         # Of the file that is being read:
         self._places: dict[str, _Place] = {}
         self._numbers: dict[str, list[int]] = {}
-        """By table, which of its requests were published, or are to be set aside."""
+        """Numbers of the requests that were published, or are to be set aside, by table."""
         self._gaps: dict[str, float] = {}
-        """By table, from when on a gap was announced."""
+        """Start of the announced gap, in Unix seconds, by table."""
         self._delivered: Callable[[str], bool] = lambda _table: True
         """Returns whether Kafka has what was published of a table."""
 

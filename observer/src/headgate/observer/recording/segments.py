@@ -15,7 +15,7 @@ from msgspec import Struct
 
 MAGIC: Final = b"HGJ1"
 ASIDE_MAGIC: Final = b"HGA1"
-"""Of a file of requests that were set aside: numbers may be missing between its records."""
+"""First bytes of a file of requests set aside; between its records numbers may be missing."""
 SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent (set aside: how many there are)
 # checksum of what follows; lengths of table name and request; intent, time, listener, dialect
 _RECORD = struct.Struct(">IHIQdBB")
@@ -46,9 +46,10 @@ class SegmentReader:
         self._data = data
         self._first = first
         self.whole = True
-        """Whether nothing behind the last intent is damaged; one that a crash cut short is whole.
+        """True if nothing behind the last intent is damaged.
 
-        It is known once all intents were read.
+        A last record that a crash cut short does not count as damaged. The value is known once all
+        intents were read.
         """
 
     def __iter__(self) -> Iterator[Intent]:

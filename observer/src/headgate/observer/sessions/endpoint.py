@@ -92,7 +92,7 @@ class Endpoint:
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
         self.holdings = Holdings(metrics, LimitSettings().waiting_bytes)
-        """What is kept for clients: the same for all listeners of the process."""
+        """Bytes kept for clients, counted together for all listeners of the process."""
         self.patterns = Patterns(dialect)
         self.replies = KnownReplies()
         self._uncounted: list[Pattern] = []
@@ -171,7 +171,7 @@ class Endpoint:
 
     @property
     def holds_writes(self) -> bool:
-        """Whether some writes may have to wait, for a gate or for a delete."""
+        """True while some writes may have to wait, for a gate or for a delete."""
         return bool(self.gates.closed) or self.order.holds
 
     def undone(self, table: str) -> list[Exchange]:

@@ -55,7 +55,7 @@ class Session:
         )
         self._connecting: asyncio.Task[None] | None = None
         self._upstream: Upstream | None = None
-        """Where its connection to HBase leads, or led last."""
+        """Server that the connection to HBase leads to, or led to last."""
         self._parting = False
         self._orphaned: asyncio.TimerHandle | None = None
 

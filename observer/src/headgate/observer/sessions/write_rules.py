@@ -52,15 +52,15 @@ class Rules(Protocol):
 
 
 class Facts(Struct, frozen=True):
-    """What the judgement of a request goes by.
+    """Facts by which a request is judged.
 
     Attributes:
         control: watch lists and fences.
-        gates: which are closed.
+        gates: the closed gates.
         guard: the rules of the listener; None: everybody may do everything.
-        permit: what the guard knows of the client; None: nothing hangs on that.
-        origin: whose the writes are that name nobody.
-        order: the deletes that writes wait for; None: none does.
+        permit: what the guard knows of the client; None: nothing depends on that.
+        origin: the origin of writes that name none.
+        order: the deletes that writes wait for; None: writes wait for none.
     """
 
     control: Control

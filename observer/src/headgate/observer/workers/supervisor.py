@@ -44,7 +44,7 @@ _STEADY_SECONDS = 30.0  # after which a worker that ends is not one that cannot 
 _ANSWER_SECONDS = 3.0  # that a worker may take to say how it is
 _LOOK_SECONDS = 5.0  # between two looks at whether a worker still answers
 _HANG_SECONDS = 15.0
-"""Of silence after which a worker is taken to hang: its longest turn takes a few seconds."""
+"""Seconds of silence after which a worker counts as hung; its longest turn takes a few seconds."""
 _KILL_SECONDS = 5.0  # beyond shutdown_seconds, until a worker that does not end is killed
 _PORT_SECONDS = 5.0  # until the workers of a supervisor that was killed have left the port
 _RETRY_SECONDS = 0.1
@@ -72,7 +72,7 @@ class WorkerSlot:
         self._heard_at = 0.0
         """When it last said anything, by the loop's clock."""
         self._speaks = False
-        """Whether the process has said anything yet."""
+        """True once the process has said anything."""
 
     async def start(self, *, admin: str, as_json: bool) -> None:
         """Start a process."""

@@ -62,7 +62,7 @@ class RequestDispatcher:
         """What waits for room in the journal."""
         self._at_gate: Request | None = None
         self._behind_delete: Request | None = None
-        """What waits until no delete can hide it."""
+        """Request that waits until no delete can hide it; None if there is none."""
 
     def identify(self) -> None:
         """Ask the guard what is known of the client, and whether it may be here at all."""

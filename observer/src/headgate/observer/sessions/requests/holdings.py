@@ -1,4 +1,7 @@
-"""What is kept in memory for clients, summed over all connections: each has limits of its own."""
+"""Memory that is kept for clients, summed over all connections.
+
+Each connection also has limits of its own.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class RequestIntake:
         self._read_bytes = 0
         """How long that is."""
         self._holds = False
-        """Whether bytes are kept that others may need room for."""
+        """True while the bytes kept for this client count towards ``limits.waiting_bytes``."""
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the client."""
