@@ -1,6 +1,6 @@
-"""What a module's code is, apart from its spelling: hashes of syntax trees.
+"""Hashes of the syntax trees of Python modules, so that code is compared apart from its spelling.
 
-Spark's workers import this, so it needs nothing that is not installed there.
+Spark's workers import this module, so it imports only what is installed there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ModuleText(Struct, frozen=True):
 
     text: bytes
     is_package: bool = False
-    """Whether it is the ``__init__`` of a package, from which relative imports begin."""
+    """True if the module is the ``__init__`` of a package, from which relative imports begin."""
 
 
 ReadModule = Callable[[str], ModuleText | None]

@@ -86,7 +86,8 @@ class Dataflow(Struct, frozen=True):
     """Where its stages keep their files, as written: a directory or a URI; empty where the agent
     has a place for them."""
     depends: dict[str, tuple[str, ...]] = {}
-    """By action, files that its code reads, as written: from the dataflow file's directory on."""
+    """Files that an action's code reads, by action; paths as written, relative to the dataflow
+    file's directory."""
     on_change: dict[str, OnChange] = {}
     """By stage, what becomes of a state that another version wrote."""
     files: dict[str, FilesSpec] = {}
@@ -95,8 +96,8 @@ class Dataflow(Struct, frozen=True):
     topics: dict[str, TopicSpec] = {}
     """Topics that stages read or write, by name; in ``spec`` they are the same."""
     keys: dict[str, KeyForm] = {}
-    """By container: whether rows and qualifiers come to a step as text or as bytes, where it is
-    said."""
+    """Form in which a step sees rows and qualifiers, text or bytes, by container, where it is
+    stated."""
 
     @property
     def name(self) -> str:

@@ -1,8 +1,7 @@
-"""What an action computes, as a value: two actions of one identity make the same of the same input.
+"""Identities of actions: actions with equal identities compute the same from the same input.
 
-An edit goes by this value, not by the text of files: comments, docstrings, the order of keys and
-the spelling of numbers do not count. What a file contains comes in through a reader that the caller
-passes.
+An edit is judged by this value, not by the text of files: comments, docstrings, the order of keys
+and the spelling of numbers do not count. The caller passes the functions that read files.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ ReadFile = Callable[[str], bytes | None]
 
 
 class ActionIdentity(Struct, frozen=True):
-    """What an action computes: each field is a canonical text."""
+    """Everything that decides what an action computes; each field is a canonical text."""
 
     kind: str
     """The kind of launcher, and what it runs."""
     code: Mapping[str, str]
-    """By module that its function needs, the hash of the syntax tree."""
+    """Hash of the syntax tree of each module that the action's function needs, by module."""
     parameters: str
     files: str
     """The files that it names under ``depends``."""

@@ -1,4 +1,4 @@
-"""Which stages an edit of a dataflow has rebuilt, or why the edit is refused."""
+"""The stages that an edit of a dataflow rebuilds, or the reason why the edit is refused."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headgate.flows.dataflow import Dataflow
 
 
 class Rebuilds(Struct, frozen=True):
-    """What an edit makes of states that are not those of what stages read now."""
+    """Consequences of an edit for states that do not fit what their stages read now."""
 
     why: Mapping[str, str]
-    """By stage that is rebuilt, in words, why."""
+    """Reason why a stage is rebuilt, in words, by stage."""
     shown_anew: Mapping[str, frozenset[str]]
-    """By step, the tables of which its next run is shown everything."""
+    """Tables that are shown as a whole to the next run of a step, by step."""
     refused: str = ""
     """Why the edit cannot be gone on with, and what helps; empty where it can."""
 

@@ -1,4 +1,4 @@
-"""What has changed of a stage since its state was written, and whether the state is still right."""
+"""Changes of a stage since its state was written, and what can become of the state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.incremental.state.rows import Match, stored_as_state
 
 
 class Answer(StrEnum):
-    """What can become of a state after a change."""
+    """Possible outcomes for a state after a change of its stage."""
 
     KEPT = "kept"
     """It may be right as it is: ``on_change: keep`` says that it is."""

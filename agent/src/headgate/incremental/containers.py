@@ -13,7 +13,7 @@ class ContainerCursor(Struct, frozen=True):
     """How far a container was read; whoever wants a ``Cut`` can read it as one."""
 
     offsets: dict[str, tuple[int, ...]] = {}
-    """As in a ``Cut``."""
+    """Offsets up to which the container was read, as in a ``Cut``."""
     naming: NamedColumns | None = None
     """How its cells were named; None where an earlier version wrote it."""
 

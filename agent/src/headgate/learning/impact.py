@@ -29,7 +29,7 @@ class Version(Struct, frozen=True):
     sum: float
     """Σₙ x′."""
     above: tuple[int, ...] = ()
-    """By level, the elements present with x′ above it."""
+    """Number of elements present with x′ above a level, by level."""
     elements: int = 0
     """n′: elements present then; it counts only where a level is negative."""
 
@@ -65,9 +65,10 @@ class Impact(Struct, frozen=True):
     crossed: tuple[int, ...] = ()
     """By level, the elements that it lies between: x on one side, x′ on the other."""
     above: tuple[int, ...] = ()
-    """By level, the elements present with x above it: what is missing is above no level."""
+    """Number of elements present now with x above a level, by level; missing ones are above no
+    level."""
     above_before: tuple[int, ...] = ()
-    """By level, the elements present then with x′ above it."""
+    """Number of elements present at the version with x′ above a level, by level."""
 
 
 class Impacts(Struct, frozen=True, eq=False):

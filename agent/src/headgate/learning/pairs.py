@@ -220,7 +220,7 @@ class _States:
             self.ranks = np.searchsorted(levels, known).astype(kind)
             above = [_above(self.ranks[block], len(levels)) for block in blocks]
             self.above = np.concatenate(above) if above else np.zeros((0, len(levels)), np.int64)
-            """By wave and level, the elements above it, missing ones as 0, shape (T, k)."""
+            """Elements above a level, by wave and level, missing ones as 0, shape (T, k)."""
             missing = (known.shape[1] - history.elements)[:, None]
             self.present_above = self.above - missing * (levels < 0.0)
             """The same of the elements that are present, shape (T, k)."""

@@ -1,9 +1,10 @@
-"""What HBase shows of a cell after all that events say was done to it.
+"""Content that HBase shows for a cell after all changes that events report.
 
-Versions and delete markers are ordered by timestamps. Of a write at the server's time only the
-observer's time is known; clocks may be ``CLOCKS_APART``. So the order of two is known if both are
-the server's own, if both are explicit, or if they are far enough apart. Where the order matters and
-is not known, or a request's outcome or order is not, what HBase shows is a guess.
+HBase orders versions and delete markers by timestamp. For a write at the server's time only the
+observer's time is known, and the two clocks may differ by ``CLOCKS_APART``. So the order of two
+changes is known if both have the server's time, if both have explicit timestamps, or if they are
+far enough apart. The content is a guess if the order matters and is unknown, or if a request's
+outcome or order is unknown.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ class Moment(Struct, frozen=True):
     time: int
     """The timestamp; when the request was received, where the server chose one."""
     given: bool
-    """Whether the client has given it."""
+    """True if the client has given the timestamp."""
     place: int
     sure: bool = True
-    """Whether it was done, and in this order."""
+    """True if the change is known to have been made, and in this order."""
 
     def is_above(self, other: Moment) -> bool | None:
         """Return whether this is dated after the other; None where nobody knows."""
@@ -48,9 +49,9 @@ class Marker(Struct, frozen=True):
     prefix: bytes
     """``family:qualifier``, ``family:``, or empty for all."""
     whole: bool
-    """Whether the prefix is one column's name."""
+    """True if the prefix is one column's whole name."""
     exact: bool
-    """Whether it hides one timestamp only."""
+    """True if the marker hides one timestamp only."""
 
     def hides(self, column: bytes, version: Moment) -> bool | None:
         """Return whether it hides a version of a column; None where nobody knows."""
@@ -74,7 +75,7 @@ class Version(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """What HBase shows of a cell: a version, or nothing; ``sure`` where that is known."""
+    """Version of a cell that HBase shows, if any; ``sure`` is True if this is known."""
 
     version: Version | None
     sure: bool

@@ -51,7 +51,7 @@ class RecordedTables:
         self._columns: dict[str, dict[bytes, None]] = {}
         self._versions: dict[Cell, list[Version]] = {}
         self._markers: dict[tuple[str, bytes], list[Marker]] = {}
-        """By table and row."""
+        """Delete markers, by table and row."""
         self._rivals: dict[str, Rivals] = {}
         self._place = 0
         self.guesses = 0

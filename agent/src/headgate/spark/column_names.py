@@ -19,10 +19,11 @@ class NamedColumns(Struct, frozen=True):
     family: str
     """The one family whose columns are called by their qualifiers; empty where there is none."""
     short: tuple[str, ...]
-    """Of several families, the declared columns that are called by their qualifiers."""
+    """Declared columns that are called by their qualifiers, if the container has several
+    families."""
     keys: KeyForm
     is_open: bool
-    """Whether there may be columns that the container does not declare."""
+    """True if there may be columns that the container does not declare."""
 
 
 class ColumnNames:

@@ -84,7 +84,7 @@ class StageRequest(Struct, frozen=True):
     sinks: dict[str, FilesSpec | TopicSpec] = {}
     """By output flow that goes to files or a topic, where it goes."""
     containers: dict[str, str] = {}
-    """By container, a hash of its cells, codec and keys."""
+    """Hash of the cells, codec and keys of a container, by container."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):
@@ -126,9 +126,9 @@ class StepRequest(Struct, frozen=True, tag="step"):
     stage: StageRequest | None = None
     """What it has besides where the action is a stage."""
     dated: bytes = b""
-    """What clients have dated ahead by the cut: see ``encode_dated``."""
+    """Versions and markers that clients have dated ahead, as of the cut; see ``encode_dated``."""
     keys: dict[str, KeyForm] = {}
-    """By container, the form of rows and qualifiers; ``TEXT`` where it is not said."""
+    """Form of rows and qualifiers, by container; ``TEXT`` where none is stated."""
 
     @property
     def key(self) -> RunKey:
@@ -228,7 +228,7 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     result: str = ""
     """What the commit has named; empty where not committed."""
     final: bool = False
-    """Whether another attempt would fail likewise: the error says so by ``repeatable``."""
+    """True if another attempt would fail in the same way: the error is not ``repeatable``."""
 
 
 WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep | CloseSpace

@@ -45,7 +45,7 @@ class ContainerView(Struct, frozen=True):
 
     @property
     def has_all_families(self) -> bool:
-        """Whether an item is of whole rows, so that only the table knows the families."""
+        """True if an item covers whole rows, so that only the table knows the families."""
         return any(item.family is None for item in self.items)
 
     @property

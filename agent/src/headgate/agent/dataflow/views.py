@@ -93,8 +93,8 @@ class RebuildAnswer(Struct, frozen=True):
     waits: dict[str, str]
     """By stage, what keeps that run from being launched yet, in words."""
     written: dict[str, tuple[str, ...]] = {}
-    """By stage, the containers that it writes: rows that the state before has written there, and
-    the new one does not write, stay."""
+    """Containers that a stage writes, by stage. Rows that only the old state has written there
+    stay."""
 
 
 class FlowStatus(Struct, frozen=True):

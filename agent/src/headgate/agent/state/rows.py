@@ -103,7 +103,7 @@ class HBaseConnections:
         self._idle: list[Thrift2Connection] = []
         self._lock = threading.Lock()
         self._waiting: dict[int, str] = {}
-        """What keeps each call from succeeding that waits for the server, by the call's number."""
+        """Reason why each waiting call has not succeeded yet, by the call's number."""
         self._numbers = count()
         self._answered = -math.inf
         """When the server last did what a call asked for."""
@@ -111,9 +111,9 @@ class HBaseConnections:
 
     @property
     def trouble(self) -> str | None:
-        """What keeps calls from succeeding, in words; None where none waits for the server.
+        """Reason why calls wait for the server, in words; None while none waits.
 
-        A server that does what other calls ask for is no outage.
+        The server counts as up while it does what other calls ask for.
         """
         with self._lock:
             return next(iter(self._waiting.values()), None)

@@ -80,7 +80,8 @@ class RefitTask(Struct, frozen=True, tag="refit"):
     last: int
     """The newest wave of service."""
     since: dict[str, int] = {}
-    """By output, the oldest wave of service whose labels are of the world of now."""
+    """First wave of service after the last change of the world, by output; labels before it are not
+    used."""
 
 
 AnyTask = Task | StoredTask | RefitTask

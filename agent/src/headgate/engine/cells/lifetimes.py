@@ -43,7 +43,7 @@ class Lifetimes:
 
     @property
     def kept(self) -> bool:
-        """Whether anything expires."""
+        """True if some cells have a time to live."""
         return bool(self.ttls or self.own)
 
     def set_ttls(self, ttls: Mapping[bytes, int], written: Iterable[Key] = ()) -> None:

@@ -187,7 +187,7 @@ class Pending:
         self.writer = action if writer is None else writer
         self.keeps_values = values is not None
         self.keeps_cells = self.keeps_values
-        """Whether it matters which cells are there."""
+        """True if it matters to the action which cells are there."""
         self.keeps_distinct = distinct
         self.own = own
         self._grid = grid

@@ -1,4 +1,4 @@
-"""What was counted of containers that an edit has changed."""
+"""Counts of updates from before an edit, for containers that the edit has changed."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class CellsState(Struct, frozen=True):
     stamped: KeyColumns
     timestamps: tuple[int, ...]
     deletes: bool
-    """Whether there were any: states of before have only this, and no ``hidden_until``."""
+    """True if there may be delete markers; older states have only this, and no ``hidden_until``."""
     unsettled: KeyColumns
     reading: KeyColumns
     read_awaited: bool
@@ -267,7 +267,7 @@ class EngineSnapshot(Struct, frozen=True):
     rivals: tuple[tuple[str, str, float], ...] = ()
     """By table and observer, when it received the newest request that it published."""
     dated: dict[str, DatedState] = {}
-    """By table, what is dated ahead there."""
+    """Versions and delete markers that are dated ahead, by table."""
     counts: Counts | None = None
     """They hold, whatever ``cells`` say of them; None where ``cells`` say it."""
     read: Reading = Reading()

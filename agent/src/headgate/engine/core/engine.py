@@ -105,8 +105,8 @@ class Engine:
         self.state = EngineState(spec, incarnation=incarnation, storage=storage, policies=policies)
         self._encoded = EncodedState()
         self._read_before: Reading | None = None
-        """What was read by the specification that a restored state is of, until the first stimulus.
-        """
+        """Inputs of the actions in a restored state; None in a new engine and after the first
+        stimulus."""
         self._log = self._restored(state, log_number)
         self._output = output = Output(self.state)
         self._clocks = clocks = Clocks(self.state)

@@ -115,7 +115,7 @@ class RunFailed(Struct, frozen=True):
     reason: str
     detail: str = ""
     final: bool = False
-    """Whether another attempt would fail likewise."""
+    """True if another attempt would fail in the same way."""
 
 
 class Tick(Struct, frozen=True):
@@ -159,7 +159,7 @@ class ContainerScanned(Struct, frozen=True):
     dated: DatedState = NOTHING_DATED
     """Versions and delete markers of these rows that are dated ahead, shown or not."""
     timestamps: Sequence[int] = ()
-    """Of the cells, in Unix milliseconds; needed where they expire."""
+    """Timestamps of the cells, in Unix milliseconds; needed if cells expire."""
     ttls: dict[bytes, int] = {}
     """Milliseconds after which cells expire, by family; those of others do not."""
 
@@ -174,7 +174,7 @@ class CellsRead(Struct, frozen=True):
     columns: Sequence[bytes]
     values: Sequence[bytes | None]
     timestamps: Sequence[int] = ()
-    """Of the versions read, in Unix milliseconds; empty where these are not known."""
+    """Timestamps of the versions read, in Unix milliseconds; empty if they are not known."""
 
 
 class SpecificationChanged(Struct, frozen=True):

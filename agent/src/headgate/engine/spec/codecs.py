@@ -181,7 +181,7 @@ UNREADABLE: Final = (
     RecursionError,  # a document nested deeper than the decoder goes
     struct.error,
 )
-"""What decoders raise. msgspec's errors are ValueErrors."""
+"""Exceptions that decoders raise. msgspec's errors are ValueErrors."""
 
 
 def decode_one(decode: Decode, value: bytes) -> float:

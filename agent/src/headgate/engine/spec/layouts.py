@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Order(StrEnum):
-    """What the order of the bytes says about the order of the numbers."""
+    """Relation between the order of the bytes and the order of the numbers."""
 
     PLAIN = "plain"
-    """Nothing: the number's own bits, big-endian (``Bytes.toBytes``)."""
+    """No relation: the number's own bits, big-endian (``Bytes.toBytes``)."""
     SORTED = "sorted"
     """The same order (Phoenix).
 
@@ -43,12 +43,12 @@ class Layout(Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether the numbers are integers or booleans."""
+        """True if the numbers are integers or booleans."""
         return self.kind not in _FLOATS
 
     @property
     def boolean(self) -> bool:
-        """Whether the numbers are 0 and 1 for false and true."""
+        """True if the numbers are booleans: 0 is false, 1 is true."""
         return self.kind == "?"
 
     @property

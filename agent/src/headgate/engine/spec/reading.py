@@ -1,4 +1,4 @@
-"""What the actions of a dataflow read, and what an edit makes of the states of those that did."""
+"""The inputs of a dataflow's actions, and what an edit of them makes of the actions' states."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from headgate.events import ContainerId
 
 
 class Reading(Struct, frozen=True):
-    """What actions read. Saved with an engine, since an edit may come while none runs."""
+    """The inputs of a dataflow's actions.
+
+    They are saved with an engine, since an edit may come while no engine runs.
+    """
 
     containers: tuple[WatchedContainer, ...] = ()
     reads: Mapping[str, tuple[ContainerId, ...]] = {}
-    """By action."""
+    """Containers that an action reads, by action."""
     watched: Mapping[str, tuple[ContainerId, ...]] = {}
-    """By action, the containers of its bounds."""
+    """Containers that an action's bounds watch, by action."""
     flows: Mapping[str, Mapping[str, FlowId]] = {}
-    """By stage, its input flows by its own names for them."""
+    """Input flows of a stage under its own names for them, by stage."""
 
     def of(self, action: str) -> tuple[WatchedContainer, ...]:
         """Return the containers that an action is shown, without how their elements are counted.
@@ -34,12 +37,12 @@ class Reading(Struct, frozen=True):
 
 
 class Edits(Struct, frozen=True):
-    """What actions cannot go on with after an edit."""
+    """Consequences of an edit for actions that cannot go on as before."""
 
     shown_anew: Mapping[str, frozenset[str]]
-    """By step, the tables of which it is shown everything, since it reads something else there."""
+    """Tables that are shown to a step as a whole, by step, since it reads something else there."""
     contradicted: Mapping[str, str]
-    """By stage, in words, why its state is not that of what it reads now."""
+    """Reason why the state of a stage does not fit what the stage reads now, in words, by stage."""
 
 
 def reading_of(spec: DataflowSpec) -> Reading:

@@ -109,7 +109,7 @@ _TYPES = {
     "bytes": "`opaque`, by which values are compared",
     "binary": "`opaque`, by which values are compared",
 }
-"""What to write for a type of Java, Python or SQL."""
+"""Codecs to write instead of types of Java, Python or SQL, in words, by type."""
 
 
 _ROW = text_value("a row key as text, bytes as \\x00")

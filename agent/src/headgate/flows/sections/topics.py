@@ -16,9 +16,9 @@ _TYPES: Final = (
     *("string", "binary", "bool", "double", "float", "int8", "int16", "int32", "int64"),
     *("date32", "timestamp[s]", "timestamp[ms]", "timestamp[us]"),
 )
-"""Of columns: names that Arrow has for what JSON can hold."""
+"""Types that columns can have: Arrow's names for what JSON can hold."""
 _KEY_TYPES: Final = ("string", "binary", "int8", "int16", "int32", "int64")
-"""Of the column with the message's key."""
+"""Types that the column with the message's key can have."""
 _NAME: Final = Single(
     "the name of a topic",
     pattern=r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",

@@ -24,7 +24,7 @@ from headgate.spark import Increment
 _BATCH: Final = "batch binary"
 _SCHEMA: Final = pa.schema([("batch", pa.binary())])
 _ROWS: Final = 1 << 12
-"""Of a batch that the driver gives to tasks."""
+"""Maximum number of rows in a batch that the driver gives to tasks."""
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -75,11 +75,11 @@ TaskRows = CarriedRows | PlainRows
 
 
 class FlowIncrement(Struct, frozen=True, eq=False):
-    """What came of a flow: with the driver, or with tasks."""
+    """Rows that came in a flow, held by the driver or by tasks."""
 
     rows: pa.Table | TaskRows
     whole: bool
-    """Whether it is all that there is of the flow."""
+    """True if these are all rows of the flow, not only the new ones."""
 
 
 def of_container(increment: Increment) -> FlowIncrement:

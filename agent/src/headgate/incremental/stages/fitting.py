@@ -1,7 +1,7 @@
-"""What a translation has made, in the declared types of its columns: exactly, or refused.
+"""Output of a translation in the declared types of its columns: exact, or refused.
 
-Arrow makes 1 of 1.9, of True, of the text "1" and of a day, and drops time zones, each somewhere
-and without a word.
+Arrow itself converts silently in some places: 1.9, True, the text "1" and a day become 1, and time
+zones are dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOT_MADE: Final = (
     ValueError,  # a lone surrogate, among others
     OverflowError,
 )
-"""What Arrow raises at values of which it makes no array."""
+"""Exceptions that Arrow raises at values from which it cannot make an array."""
 
 _NOTHING: Final = type(None)
 _PER_SECOND: Final = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}

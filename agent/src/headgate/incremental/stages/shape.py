@@ -1,4 +1,4 @@
-"""What a stage says of itself besides its code: how it routes, orders, frames and is set."""
+"""Declarations of a stage besides its code: how it routes, orders and frames, and its settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class StageShape(Struct, frozen=True):
     """How a stage treats its rows, in words: two that are equal treat them alike."""
 
     keys: Mapping[str, str] = {}
-    """What decides in which group a row of the state is, and in which order: of another one the
-    state cannot be gone on with."""
+    """Declarations that decide the group and the order of a row of the state. If one of them
+    changes, the stage cannot go on with its state."""
     settings: Mapping[str, str] = {}
-    """What else is said, such as the parameters of a stage of the library."""
+    """Other declarations, such as the parameters of a stage of the library."""
 
     def differing(self, other: StageShape) -> list[str]:
         """Return in words what another shape says otherwise."""

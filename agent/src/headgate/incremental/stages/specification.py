@@ -132,7 +132,8 @@ class StateFlow(Struct, frozen=True, eq=False):
     match: Match = Match.GROUP
     """Whether a group is there whole, or of it only rows of orders that came."""
     whole_order: Key = None
-    """Where rows are matched: the order of a unit that asks for all rows of its group."""
+    """Order of a unit that asks for all rows of its group, where only matching rows are read. None:
+    no unit can ask for them."""
 
 
 class Fused(Struct, frozen=True, eq=False):
@@ -199,7 +200,8 @@ class StageSpec(Struct, frozen=True, eq=False):
     """Instead of both."""
     state: StateFlow | None
     version: str | None
-    """Of its code, as far as it matters to the state; None where each change of it does."""
+    """Version of the stage's code, as far as it matters to the state; None if every change of it
+    does."""
     framing: Mapping[str, Framing] = {}
     """Of output flows whose rows are several increments, by what they have in common."""
     before: Mapping[str, tuple[Fused, ...]] = {}
@@ -330,7 +332,7 @@ class StageSpec(Struct, frozen=True, eq=False):
 
     @property
     def goes_by_code(self) -> bool:
-        """Whether a change of its code is another version: of it, or of what is fused with it."""
+        """True if every change of code counts: the stage, or one fused with it, has no version."""
         fused = (
             each.stage
             for some in (self.before, self.after)

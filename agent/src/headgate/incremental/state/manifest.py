@@ -84,16 +84,16 @@ class Sending(Struct, frozen=True):
 
 
 class WrittenBy(Struct, frozen=True):
-    """What the stage that wrote a state was, besides its version; nothing in states of before."""
+    """Properties of the stage that wrote a state, besides its version; empty in older states."""
 
     keys: dict[str, str] = {}
-    """What decides on groups and their order, in words; see ``StageShape``."""
+    """Declarations that decide on groups and their order, in words; see ``StageShape``."""
     settings: dict[str, str] = {}
-    """What else it says of itself."""
+    """Other declarations of the stage, in words; see ``StageShape``."""
     modules: dict[str, str] = {}
-    """By module of its code, the hash of the syntax tree."""
+    """Hash of the syntax tree of each module of the stage's code, by module."""
     containers: dict[str, str] = {}
-    """By input flow that is a container, a hash of its cells, codec and keys."""
+    """Hash of the cells, codec and keys of each input flow that is a container, by flow."""
 
 
 class Manifest(Struct, frozen=True):

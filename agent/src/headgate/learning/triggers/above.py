@@ -42,7 +42,8 @@ class ContainersAbove:
         self._sources = sources
         self._counts = counts
         self.elements: dict[str, int] = {}
-        """By container, n when the output's last run began; none where it is not known. Saved."""
+        """Number of elements when the output's last run began (n), by container, where it is known.
+        Saved."""
         self._metrics = metrics
         self._model: Model | None = None
         self._meters: dict[str, Meter] = {}

@@ -43,7 +43,8 @@ class Refit(Struct, frozen=True, tag="refit"):
     wave: int
     """The last that has ended."""
     since: dict[str, int] = {}
-    """By output, the first wave whose labels are of the world of now; 1 where it is not named."""
+    """First wave after the last change of the world, by output; 1 for outputs that are not listed.
+    Labels before it are not used."""
 
 
 class Lost(Struct, frozen=True, array_like=True):

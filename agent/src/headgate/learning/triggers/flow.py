@@ -40,15 +40,16 @@ class StepState(Struct):
     counts: dict[str, int] = {}
     """n of these sources at the end of the last wave, where it is known."""
     running: bool = False
-    """Whether its last run is under way."""
+    """True while the step's last run is under way."""
     launched_time: float = 0.0
-    """Of the wave of its last run, in Unix seconds."""
+    """Time of the wave of the step's last run, in Unix seconds."""
     version_time: float = 0.0
-    """Of the wave of its last committed run."""
+    """Time of the wave of the step's last committed run, in Unix seconds."""
     certain: int = 0
     """The last wave in which it ran, or will, without any audit in it."""
     held: bool = False
-    """Whether it waits until a step with the same reader has run on the wave that it ran on."""
+    """True while the step waits for another one, with the same reader, that still runs on the wave
+    that this step has run on."""
 
 
 class Member(Protocol):
@@ -111,12 +112,12 @@ class LearnedFlow:
             )
             for step in self.graph.steps
         }
-        """By step, those that make what it reads."""
+        """Steps that make what a step reads, by step."""
         self.read_by = {
             name: tuple(reader for reader, makers in self.makers.items() if name in makers)
             for name in self.makers
         }
-        """By step, those that read what it makes."""
+        """Steps that read what a step makes, by step."""
         self.reads_only_made = {
             step.name: all(c in self.graph.writers for c in step.reads) for step in self.graph.steps
         }

@@ -101,7 +101,7 @@ class Meter:
         self._levels = levels
         self._against: tuple[tuple[float, ...], Version] | None = None
         self.needs_elements = levels is not None and bool((levels < 0.0).any())
-        """Whether it cannot measure without n at the reset."""
+        """True if the meter cannot measure without n at the reset."""
 
     def forget(self) -> None:
         """Take note that the probe was reset."""

@@ -1,4 +1,4 @@
-"""What is saved of a bounded output."""
+"""The saved state of a bounded output."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from headgate.learning.triggers.renewal import RenewalState
 
 
 class OutputState(Struct):
-    """What is saved of an output."""
+    """The saved state of a bounded output."""
 
     model: str = ""
-    """Which one decides; none where empty."""
+    """Version of the model that decides; empty if none does."""
     begun: int = 0
     """The wave from which on it does."""
     shown: float = 0.0
@@ -22,24 +22,26 @@ class OutputState(Struct):
     since: int = 0
     """The wave from which on all runs have been synchronous."""
     outdated: bool = False
-    """Whether a change was learned of, so that a model is to be trained on what came after it."""
+    """True while a model is to be trained on the waves after a change of the world."""
     asked: int = 0
     """The wave in which a model was asked for last; 0 where none was."""
     lost: bool = False
-    """Whether a run was given up: then nobody knows what the output is of."""
+    """True after a run was given up, until the next commit: nobody knows what the output was made
+    of."""
     words: str = ""
     """Why there is no model yet."""
     renewal: RenewalState = msgspec.field(default_factory=RenewalState)
     decided: DeciderState = msgspec.field(default_factory=DeciderState)
-    """By the model that decides."""
+    """State of the decider that uses the current model."""
     error: ErrorState = msgspec.field(default_factory=ErrorState)
-    """Of what was shown before its last run."""
+    """State of the error against what was shown before the output's last run."""
     elements: dict[str, int] = {}
-    """By container above it, n when its last run began, where it is known."""
+    """Number of elements (n) of each container above the output when its last run began, where it
+    is known."""
     making: Judged | None = None
-    """What was predicted in the wave of the run under way."""
+    """Judgement in the wave of the run under way; None if nothing was predicted in it."""
     awaited: bool = False
-    """Whether the model that was asked for is still to come."""
+    """True while a requested model is awaited."""
     changed: int = 0
     """The wave in which a change was found last: what came before it is of another world."""
     tried: int = 0

@@ -328,7 +328,7 @@ class BoundedOutput:
 
     @property
     def judgement(self) -> tuple[Judged | None, Looks, Row | None, int]:
-        """What was predicted last, what is known by it, of which features, and what is due."""
+        """The last judgement, its looks and features, and the wave that is due."""
         decided = self.state.decided
         return decided.judged, decided.looks, self._row, self.state.due
 

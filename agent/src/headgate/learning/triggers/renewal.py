@@ -46,7 +46,7 @@ class RenewalState(Struct):
     training: int = 0
     """The first of the synchronous waves of a training by schedule; 0 where there are none."""
     awaited: bool = False
-    """Whether what was asked for is still to come."""
+    """True while the requested refit is awaited."""
 
 
 class Renewal(Struct, frozen=True):

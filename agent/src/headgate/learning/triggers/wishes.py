@@ -1,4 +1,4 @@
-"""Whether an output is to be made in a wave, and from where that was seen."""
+"""Wishes to make an output in a wave, and the views from which they are judged."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from headgate.engine import Wave
 
 
 class Seen(Struct, frozen=True):
-    """From where an output is looked at."""
+    """View of an output from the containers that one step reads."""
 
     containers: tuple[str, ...]
-    """That a step reads and that are of the wave."""
+    """Containers that the step reads and that are of the wave."""
     wave: Wave
-    """That the step would run on."""
+    """Wave that the step would run on."""
     version: int
     """The wave in which the output was made last; 0 where it never was."""
     certain: bool = True
-    """Whether one of the containers would be of the wave without any audit in it."""
+    """True if one of the containers would be of the wave even without any audit in it."""
     at_work: bool = False
-    """Whether a run that makes the output is under way."""
+    """True while a run that makes the output is under way."""
 
 
 class MadeLate(Protocol):
@@ -36,13 +36,13 @@ class MadeLate(Protocol):
 
 
 class Wish(Struct, frozen=True):
-    """Whether an output wants to be made, and why."""
+    """Wish to make an output or to leave it as it is, with the reason."""
 
     wanted: bool
     words: str
     data: dict[str, float | str | None] = {}
     audited: bool = False
-    """Whether it is wanted only to see what a skip would cost."""
+    """True if the output is wanted only to see what a skip would cost."""
 
 
 Data = Mapping[str, float | str | None]

@@ -11,7 +11,7 @@ from msgspec import Struct
 log = structlog.get_logger("headgate.agent.api")
 
 STALLED_SECONDS: Final = 30.0
-"""For which a client may take no bytes of its answer."""
+"""Seconds for which a client may take no bytes of its answer before its connection is dropped."""
 _SAID_SECONDS: Final = 60.0  # between two lines of the log about the same
 
 
