@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import time
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from headgate.agent.launchers.kinds import airflow as module
-from headgate.agent.launchers.kinds.airflow import AirflowRefused, DagRun
+from headgate.agent.launchers.kinds import airflow_api
+from headgate.agent.launchers.kinds.airflow import DagRun
+from headgate.agent.launchers.kinds.airflow_api import AirflowRefused, NoAnswer, Patience
 from headgate.flows import AirflowLauncher
 
-RUN = "/api/v2/dags/report/dagRuns/air__zones__r_1__2"
+ID = "air__zones__r_1__2"
+RUN = f"/api/v2/dags/report/dagRuns/{ID}"
+
+PAGE = "<html><body>Please sign in</body></html>"
+STRANGERS: dict[str, tuple[int, dict[str, Any]]] = {
+    "too many requests": (429, {"json": {"detail": "slow down"}}),
+    "too many requests, with a time": (429, {"text": PAGE, "headers": {"Retry-After": "0"}}),
+    "request time-out": (408, {"text": ""}),
+    "too early": (425, {"json": {"detail": "early"}}),
+    "fault": (500, {"json": {"detail": "Internal Server Error"}}),
+    "bad gateway": (502, {"html": PAGE}),
+    "unavailable": (503, {"html": PAGE}),
+    "gateway time-out": (504, {"json": {"message": "upstream timed out"}}),
+    "a page": (200, {"html": PAGE}),
+    "no content": (204, {}),
+    "a redirect to a portal": (302, {"headers": {"Location": "https://portal/login"}}),
+    "a redirect of the same method": (307, {"headers": {"Location": "https://portal/login"}}),
+    "a page of no such place": (404, {"html": PAGE}),
+    "a page of no right": (403, {"html": PAGE}),
+    "a gateway's own words": (404, {"json": {"message": "no Route matched"}}),
+    "truncated": (200, {"content": b'{"dag_run_id": "air__zones__r_1__2", "state": "fail'}),
+    "nothing": (200, {"content": b""}),
+    "not UTF-8": (200, {"content": b'{"dag_run_id": "\xff", "state": "failed"}'}),
+    "deep": (200, {"content": b'{"x": ' + b"[" * 100_000}),
+    "another shape": (200, {"json": {"status": "up"}}),
+    "a list": (200, {"json": []}),
+    "another's state": (200, {"json": {"state": "failed"}}),
+    "another's run": (200, {"json": {"dag_run_id": "other", "state": "failed"}}),
+    "another's DAG": (200, {"json": {"dag_id": "other", "is_paused": True}}),
+}
+"""Answers to any request that are not Airflow's word about it."""
+
+
+class Stranger(NamedTuple):
+    """Whoever answers one request in Airflow's place."""
+
+    place: int
+    kind: str
+    passes_on: bool = False
+    """Whether Airflow gets the request all the same."""
+
+    def answer(self) -> httpx.Response:
+        status, content = STRANGERS[self.kind]
+        return httpx.Response(status, **content)
 
 
 class Airflow:
@@ -22,10 +70,20 @@ class Airflow:
         self.paused = False
         self.away = False
         self.tokens = 0
+        self.requests = 0
+        self.stranger: Stranger | None = None
 
     def answer(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
         if self.away:
             raise httpx.ConnectError("away")
+        if self.stranger is not None and self.requests == self.stranger.place:
+            if self.stranger.passes_on:
+                self.answer_itself(request)
+            return self.stranger.answer()
+        return self.answer_itself(request)
+
+    def answer_itself(self, request: httpx.Request) -> httpx.Response:
         path, method = request.url.path, request.method
         if path == "/auth/token":
             good = json.loads(request.content) == {"username": "ann", "password": "pw"}
@@ -36,21 +94,21 @@ class Airflow:
             return httpx.Response(401, json={"detail": "Not authenticated"})
         match method, path:
             case "GET", "/api/v2/dags/report":
-                return httpx.Response(200, json={"is_paused": self.paused})
+                return httpx.Response(200, json={"dag_id": "report", "is_paused": self.paused})
             case "POST", "/api/v2/dags/report/dagRuns":
                 return self.trigger(json.loads(request.content))
             case "PATCH", _ if path == RUN:
                 self.states[RUN] = json.loads(request.content)["state"]
-                return httpx.Response(200, json={"state": self.states[RUN]})
+                return httpx.Response(200, json=self.shown())
             case "GET", _ if path == RUN and RUN in self.states:
-                return httpx.Response(200, json={"state": self.states[RUN]})
+                return httpx.Response(200, json=self.shown())
             case "GET", _ if path == f"{RUN}/taskInstances":
                 task = {"task_id": "write", "try_number": 1, "state": self.states[RUN]}
                 return httpx.Response(200, json={"task_instances": [task]})
             case "GET", _ if path == f"{RUN}/taskInstances/write/logs/1":
                 return httpx.Response(200, text='{"timestamp": "12:00", "event": "hello"}\n')
             case _:
-                return httpx.Response(404, json={"detail": "not found"})
+                return httpx.Response(404, json={"detail": f"{path} was not found"})
 
     def trigger(self, body: Any) -> httpx.Response:
         run = f"/api/v2/dags/report/dagRuns/{body['dag_run_id']}"
@@ -58,7 +116,10 @@ class Airflow:
             return httpx.Response(409, json={"detail": "exists"})
         self.states[run] = "queued"
         self.triggered.append(body)
-        return httpx.Response(200, json={"state": "queued"})
+        return httpx.Response(200, json=self.shown())
+
+    def shown(self) -> dict[str, str]:
+        return {"dag_run_id": ID, "state": self.states[RUN]}
 
 
 @pytest.fixture
@@ -155,3 +216,137 @@ def test_a_paused_dag_is_refused_with_the_cure(run_of: Any, airflow: Airflow) ->
 def test_an_unknown_dag_is_refused(run_of: Any) -> None:
     with pytest.raises(AirflowRefused, match="404"):
         run_of("nothing").start()
+
+
+TRIGGER = 5
+"""The request that triggers: after a refused look, a log-in, a look, and the DAG."""
+
+PLACES = [(place, False) for place in range(1, 8)] + [(TRIGGER, True)]
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_whoever_answers_in_airflows_place_fails_nothing(
+    run_of: Any, airflow: Airflow, kind: str
+) -> None:
+    for place, passes_on in PLACES:
+        airflow.states.clear()
+        airflow.triggered.clear()
+        airflow.requests = 0
+        airflow.stranger = Stranger(place, kind, passes_on)
+        run = run_of()
+        run.start()
+        assert [run.outcome() for _ in range(3)] == [None] * 3, place
+        airflow.states[RUN] = "success"
+        ended = next(filter(lambda said: said is not None, (run.outcome() for _ in range(3))))
+        run.stop()
+        assert (ended, airflow.states[RUN], len(airflow.triggered)) == ("", "success", 1), place
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_whoever_answers_in_airflows_place_does_not_keep_a_run_from_being_stopped(
+    run_of: Any, airflow: Airflow, kind: str
+) -> None:
+    for place in (1, 2):  # the look, and the mark
+        run = run_of()
+        run.start()
+        airflow.states[RUN] = "running"
+        airflow.stranger = Stranger(airflow.requests + place, kind)
+        run.stop()
+        assert airflow.states[RUN] == "failed"
+
+
+def test_a_log_is_not_a_page_that_came_in_its_place(
+    run_of: Any, airflow: Airflow, tmp_path: Path
+) -> None:
+    run = run_of()
+    run.start()
+    airflow.states[RUN] = "failed"
+    airflow.stranger = Stranger(airflow.requests + 3, "a page")
+    assert run.outcome() == f"DAG run {ID} failed: task write"
+    log = (tmp_path / "job" / "output.log").read_text()
+    assert "logs are with Airflow only" in log
+    assert "--- task" not in log
+
+
+def test_nobody_asks_again_before_the_time_that_was_given(run_of: Any, airflow: Airflow) -> None:
+    run = run_of()
+    run.start()
+    airflow.answer_itself = lambda _: httpx.Response(  # type: ignore[method-assign]
+        429, headers={"Retry-After": "100"}
+    )
+    assert run.outcome() is None
+    asked = airflow.requests
+    assert run.outcome() is None
+    assert airflow.requests == asked
+
+
+def test_an_airflow_that_never_answers_fails_the_attempt_in_the_end(
+    run_of: Any, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.0)
+    run = run_of()
+    run.start()
+    airflow.stranger = Stranger(airflow.requests + 1, "a page")
+    assert "which is not Airflow's JSON" in run.outcome()
+
+
+def test_a_run_that_ended_while_nobody_looked_is_left_as_it_is(
+    run_of: Any, airflow: Airflow
+) -> None:
+    run = run_of()
+    run.start()
+    airflow.states[RUN] = "success"
+    run.stop()
+    assert airflow.states[RUN] == "success"
+
+
+def test_a_run_that_was_deleted_fails(run_of: Any, airflow: Airflow) -> None:
+    run = run_of()
+    run.start()
+    airflow.states.clear()
+    assert run.outcome() == f"Airflow has no DAG run {ID} any more"
+
+
+def test_a_refused_password_leaves_a_run_that_works(run_of: Any, airflow: Airflow) -> None:
+    run = run_of()
+    run.start()
+    airflow.tokens += 1
+    airflow.stranger = Stranger(airflow.requests + 2, "too many requests")
+    assert run.outcome() is None
+    assert run.outcome() is None
+    airflow.states[RUN] = "success"
+    assert run.outcome() == ""
+
+
+def test_an_airflow_that_has_moved_is_refused_with_the_cure(run_of: Any, airflow: Airflow) -> None:
+    airflow.answer_itself = lambda _: httpx.Response(  # type: ignore[method-assign]
+        308, headers={"Location": "https://airflow/"}
+    )
+    with pytest.raises(AirflowRefused, match=r"moved to https://airflow/; set launchers"):
+        run_of().start()
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [
+        ("7", 7, 7),
+        ("", 0, 0),
+        ("soon", 0, 0),
+        ("-3", 0, 0),
+        (formatdate(time.time() - 100, usegmt=True), 0, 0),
+        (formatdate(time.time() + 10_000, usegmt=True), 9_000, 10_000),
+        ("Fri, 31 Dec 99999999999999 23:59:59 GMT", 0, 0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str, low: float, high: float) -> None:
+    assert low <= airflow_api._retry_after(value) <= high
+
+
+def test_patience_grows_heeds_what_was_asked_for_and_has_an_end() -> None:
+    now = time.monotonic()
+    patience = Patience(1.0, 4.0, now + 100.0)
+    waits = [(patience.next_time(NoAnswer("")) or 0) - now for _ in range(4)]
+    assert waits == pytest.approx([1, 2, 4, 4], abs=0.5)
+    assert (patience.next_time(NoAnswer("", 50.0)) or 0) - now == pytest.approx(50, abs=0.5)
+    assert patience.next_time(NoAnswer("", 1e9)) == now + 100.0
+    assert Patience(1.0, 4.0, now).next_time(NoAnswer("")) is None

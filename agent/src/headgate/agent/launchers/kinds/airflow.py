@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -13,17 +14,26 @@ from msgspec import Struct, structs
 
 from headgate.agent.configuration import Launchers
 from headgate.agent.launchers.job import Job, JobFiles
+from headgate.agent.launchers.kinds.airflow_api import (
+    AirflowApi,
+    AirflowRefused,
+    NoAnswer,
+    Patience,
+)
 from headgate.agent.launchers.kinds.backend import Backend, NotConfigured
 from headgate.flows import AirflowLauncher
-
-_CALL: Final = 30.0
-"""Seconds that one answer may take."""
 
 _LOOK: Final = 1.0
 """Seconds between two looks at a DAG run."""
 
+_LONGEST_LOOK: Final = 10.0
+"""Seconds between two requests, after some that got no answer of Airflow's."""
+
 _PATIENCE: Final = 600.0
 """Seconds that Airflow may be away while it works: the DAG run does not depend on who looks."""
+
+_MARKING: Final = 10.0
+"""Seconds for marking a DAG run as failed; the agent kills who needs more than 15 to stop."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 _OVER: Final = frozenset({"success", "failed"})
@@ -31,15 +41,13 @@ _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
 """Characters that Airflow takes in no id of a DAG run."""
 
 
-class AirflowRefused(Exception):
-    """Airflow answered that it does not do what it was asked for."""
-
-
 class _DagRun(Struct):
+    dag_run_id: str
     state: str
 
 
 class _Dag(Struct):
+    dag_id: str
     is_paused: bool
 
 
@@ -52,10 +60,6 @@ class _Task(Struct):
 
 class _Tasks(Struct):
     task_instances: list[_Task]
-
-
-class _Token(Struct):
-    access_token: str
 
 
 class DagRun:
@@ -88,18 +92,13 @@ class DagRun:
         self._parameters = launcher.parameters
         written = f"{request.dataflow}__{request.action}__{request.run}__{request.attempt}"
         self.id = _NOT_IN_IDS.sub("_", written)
-        self._client = httpx.Client(
-            base_url=launcher.url.rstrip("/"),
-            timeout=_CALL,
-            trust_env=False,
-            transport=transport,
-        )
+        self._api = AirflowApi(launcher.url, job.user, job.password, transport)
         self._here = f"/api/v2/dags/{quote(self._dag, safe='')}"
         self._run = f"{self._here}/dagRuns/{quote(self.id, safe='')}"
         self._begun = False
         self._state = ""
-        self._looked = 0.0
-        self._answered = time.monotonic()
+        self._next_look = 0.0
+        self._patience = self._patience_of(_PATIENCE)
 
     def start(self) -> None:
         """See ``Work``.
@@ -107,16 +106,19 @@ class DagRun:
         Raises:
             AirflowRefused: there is no such DAG, it is paused, or this user may not run it.
         """
-        self._print(f"DAG run {self.id} of {self._dag} at {self._client.base_url}")
-        self._patiently(self._trigger)
+        self._print(f"DAG run {self.id} of {self._dag} at {self._api.url}")
+        self._patiently(self._trigger, self._patience)
+        self._patience = self._patience_of(_PATIENCE)
 
     def _trigger(self) -> None:
-        known = self._ask("GET", self._run, but=(httpx.codes.NOT_FOUND,))
-        if known.is_success:
-            # Triggered by an attendant that ended: it runs, whatever became of the DAG since.
+        if self._is_known():
+            # Triggered by an attendant that ended, or by a request whose answer was lost: it runs,
+            # whatever became of the DAG since.
             self._begun = True
             return
-        dag = msgspec.json.decode(self._ask("GET", self._here).content, type=_Dag)
+        dag = self._api.ask("GET", self._here, _Dag)
+        if dag.dag_id != self._dag:
+            raise NoAnswer(f"the answer for DAG {self._dag} is about {dag.dag_id!r}")
         if dag.is_paused:
             message = f"DAG {self._dag} is paused: unpause it in Airflow, then retry"
             raise AirflowRefused(message)
@@ -129,113 +131,135 @@ class DagRun:
             "logical_date": None,
             "conf": {**self._parameters, "headgate": request},
         }
-        # Conflict: the answer to the first request was lost.
-        self._ask("POST", f"{self._here}/dagRuns", body, but=(httpx.codes.CONFLICT,))
-        self._begun = True
+        self._begun = True  # as far as is known, until there is an answer
+        try:
+            self._checked(self._api.ask("POST", f"{self._here}/dagRuns", _DagRun, body))
+        except AirflowRefused as error:
+            # Conflict: the answer to the first request was lost.
+            self._begun = error.status == httpx.codes.CONFLICT
+            if not self._begun:
+                raise
 
     def outcome(self) -> str | None:
-        """See ``Work``."""
+        """See ``Work``: what is not Airflow's word about this DAG run is waited out."""
         now = time.monotonic()
-        if now - self._looked < _LOOK:
+        if now < self._next_look:
             return None
-        self._looked = now
+        self._next_look = now + _LOOK
         try:
-            answer = self._ask("GET", self._run)
-        except httpx.HTTPError as error:
-            if now - self._answered > _PATIENCE:
-                return f"Airflow at {self._client.base_url} does not answer: {error}"
-            return None
-        self._answered = now
-        state = msgspec.json.decode(answer.content, type=_DagRun).state
-        if state != self._state:
-            self._print(f"{self.id} is {state}")
-        self._state = state
-        if state not in _OVER:
+            found = self._find()
+        except NoAnswer as error:
+            return self._look_later(error)
+        except AirflowRefused as error:
+            # Whoever serves no such path at all says 404 too, but does not name the DAG run.
+            if error.status == httpx.codes.NOT_FOUND and self.id in error.said:
+                return f"Airflow has no DAG run {self.id} any more"
+            # It refuses to say, which a new password or right mends: the DAG run works meanwhile.
+            return self._look_later(NoAnswer(str(error)))
+        self._patience = self._patience_of(_PATIENCE)
+        self._note(found)
+        if found.state not in _OVER:
             return None
         failed = self._keep_logs()
-        if state == "success":
+        if found.state == "success":
             return ""
         return f"DAG run {self.id} failed{': ' if failed else ''}{', '.join(failed)}"
+
+    def _look_later(self, error: NoAnswer) -> str | None:
+        when = self._patience.next_time(error)
+        if when is None:
+            return f"Airflow at {self._api.url} does not answer: {error}"
+        self._print(f"looks again in {when - time.monotonic():.0f} s: {error}")
+        self._next_look = when
+        return None
 
     def stop(self) -> None:
         """See ``Work``."""
         try:
             if self._begun and self._state not in _OVER:
-                self._ask("PATCH", self._run, {"state": "failed"})
-                self._print(f"{self.id} was marked as failed")
-                self._keep_logs()
-        except (httpx.HTTPError, AirflowRefused) as error:
+                self._patiently(self._mark, self._patience_of(_MARKING))
+        except AirflowRefused as error:
             self._print(f"{self.id} could not be ended: {error}")
         finally:
-            self._client.close()
+            self._api.close()
+
+    def _mark(self) -> None:
+        found = self._find()  # It may have ended since the last look.
+        self._note(found)
+        if found.state in _OVER:
+            return
+        self._note(self._checked(self._api.ask("PATCH", self._run, _DagRun, {"state": "failed"})))
+        self._print(f"{self.id} was marked as failed")
+        self._keep_logs()
 
     # -- requests --------------------------------------------------------------------------------
 
-    def _patiently(self, work: Any) -> None:
+    def _is_known(self) -> bool:
+        try:
+            self._find()
+        except AirflowRefused as error:
+            if error.status == httpx.codes.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def _find(self) -> _DagRun:
+        """Return the DAG run as it is.
+
+        Raises:
+            AirflowRefused: Airflow has none, or does not say.
+            NoAnswer: nobody says.
+        """
+        return self._checked(self._api.ask("GET", self._run, _DagRun))
+
+    def _checked(self, found: _DagRun) -> _DagRun:
+        if found.dag_run_id != self.id:
+            raise NoAnswer(f"the answer for {self.id} is about {found.dag_run_id!r}")
+        return found
+
+    def _note(self, found: _DagRun) -> None:
+        if found.state != self._state:
+            self._print(f"{self.id} is {found.state}")
+        self._state = found.state
+
+    @staticmethod
+    def _patience_of(seconds: float) -> Patience:
+        return Patience(_LOOK, _LONGEST_LOOK, time.monotonic() + seconds)
+
+    def _patiently(self, work: Callable[[], None], patience: Patience) -> None:
         while True:
             try:
                 work()
                 return
-            except httpx.HTTPError as error:
-                if time.monotonic() - self._answered > _PATIENCE:
-                    message = f"Airflow at {self._client.base_url} does not answer: {error}"
+            except NoAnswer as error:
+                when = patience.next_time(error)
+                if when is None:
+                    message = f"Airflow at {self._api.url} does not answer: {error}"
                     raise AirflowRefused(message) from error
-                time.sleep(_LOOK)
-
-    def _ask(
-        self, method: str, path: str, body: Any = None, but: tuple[int, ...] = ()
-    ) -> httpx.Response:
-        """Ask, with another token where this one has expired.
-
-        Raises:
-            AirflowRefused: the answer is an error that is not among those in ``but``.
-            httpx.HTTPError: there is none, or Airflow has a fault of its own.
-        """
-        answer = self._client.request(method, path, json=body)
-        if answer.status_code == httpx.codes.UNAUTHORIZED and self._job.user:
-            self._log_in()
-            answer = self._client.request(method, path, json=body)
-        if answer.is_server_error:
-            answer.raise_for_status()
-        if answer.is_error and answer.status_code not in but:
-            message = f"{method} {path}: {answer.status_code} {answer.text[:500]}"
-            raise AirflowRefused(message)
-        return answer
-
-    def _log_in(self) -> None:
-        who = {"username": self._job.user, "password": self._job.password}
-        answer = self._client.post("/auth/token", json=who)
-        if answer.is_client_error:
-            message = f"Airflow refuses user {self._job.user}: {answer.text[:200]}"
-            raise AirflowRefused(message)
-        answer.raise_for_status()
-        token = msgspec.json.decode(answer.content, type=_Token).access_token
-        self._client.headers["Authorization"] = f"Bearer {token}"
+                self._print(f"asks again in {when - time.monotonic():.0f} s: {error}")
+                time.sleep(max(0.0, when - time.monotonic()))
 
     # -- what is shown ---------------------------------------------------------------------------
 
     def _keep_logs(self) -> list[str]:
         """Add the logs of all tasks to the job's own, and return which tasks failed."""
+        failed: list[str] = []
         try:
-            answer = self._ask("GET", f"{self._run}/taskInstances")
-            tasks = msgspec.json.decode(answer.content, type=_Tasks).task_instances
+            tasks = self._api.ask("GET", f"{self._run}/taskInstances", _Tasks).task_instances
+            failed += [f"task {task.task_id}" for task in tasks if task.state == "failed"]
             for task in tasks:
                 if task.try_number:
                     self._keep_log(task)
-        except (httpx.HTTPError, AirflowRefused, msgspec.MsgspecError) as error:
+        except (NoAnswer, AirflowRefused) as error:
             self._print(f"logs are with Airflow only: {error}")
-            return []
-        return [f"task {task.task_id}" for task in tasks if task.state == "failed"]
+        return failed
 
     def _keep_log(self, task: _Task) -> None:
         place = f"taskInstances/{quote(task.task_id, safe='')}/logs/{task.try_number}"
-        answer = self._client.get(
-            f"{self._run}/{place}",
-            params={"map_index": task.map_index, "full_content": "true"},
-            headers={"Accept": "application/x-ndjson"},
-        )
+        parameters = {"map_index": task.map_index, "full_content": "true"}
+        text = self._api.text(f"{self._run}/{place}", parameters)
         self._print(f"--- task {task.task_id}, try {task.try_number}: {task.state}")
-        for line in answer.text.splitlines():
+        for line in text.splitlines():
             self._print(_text_of(line))
 
     def _print(self, text: str) -> None:
