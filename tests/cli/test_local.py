@@ -49,13 +49,13 @@ def test_taking_down_what_does_not_run_is_no_error(local) -> None:
 
 
 def test_without_java_up_says_what_to_install(local, tmp_path: Path) -> None:
-    done = local("up", PATH=str(tmp_path), JAVA_HOME="")
+    done = local("up", PATH=str(tmp_path), JAVA_HOME="", HEADGATE_JAVA_PLACES="")
     assert done.returncode == 1
     assert "apt-get install openjdk-17" in done.stderr
 
 
 def test_errors_are_json_where_json_was_asked_for(local, tmp_path: Path) -> None:
-    done = local("up", "--json", PATH=str(tmp_path), JAVA_HOME="")
+    done = local("up", "--json", PATH=str(tmp_path), JAVA_HOME="", HEADGATE_JAVA_PLACES="")
     assert done.returncode == 1
     assert "Java 17 or 21" in json.loads(done.stdout)["error"]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from headgate.local import JavaUnfitError, find_java
-from headgate.local.java import parse_build, parse_version
+from headgate.local.java import PLACES_VARIABLE, parse_build, parse_version
 
 
 def make_java(folder: Path, said: str) -> Path:
@@ -64,18 +65,18 @@ def test_an_unfit_java_home_gives_way_to_a_fit_one_on_path(tmp_path: Path) -> No
 
 def test_without_java_the_error_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(JavaUnfitError, match=r"17 or 21\. Install one .*openjdk-17"):
-        find_java({"PATH": str(tmp_path)})
+        find_java({"PATH": str(tmp_path), PLACES_VARIABLE: ""})
 
 
 def test_an_unfit_java_is_named_with_its_version(tmp_path: Path) -> None:
     home = make_java(tmp_path, 'openjdk version "11.0.2"')
     with pytest.raises(JavaUnfitError, match="is Java 11"):
-        find_java({"JAVA_HOME": str(home), "PATH": ""})
+        find_java({"JAVA_HOME": str(home), "PATH": "", PLACES_VARIABLE: ""})
 
 
 def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
     with pytest.raises(JavaUnfitError, match=f"JAVA_HOME={tmp_path}: no java there"):
-        find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
+        find_java({"JAVA_HOME": str(tmp_path), "PATH": "", PLACES_VARIABLE: ""})
 
 
 def test_a_java_that_does_not_run_is_named(tmp_path: Path) -> None:
@@ -84,4 +85,31 @@ def test_a_java_that_does_not_run_is_named(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\nexit 3\n")
     program.chmod(0o755)
     with pytest.raises(JavaUnfitError, match="does not run"):
-        find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
+        find_java({"JAVA_HOME": str(tmp_path), "PATH": "", PLACES_VARIABLE: ""})
+
+
+def test_an_installed_java_is_found_where_the_variables_name_another(tmp_path: Path) -> None:
+    unfit = make_java(tmp_path / "jvm" / "java-25", 'openjdk version "25.0.1"')
+    fit = make_java(tmp_path / "jvm" / "java-17", 'openjdk version "17.0.2"')
+    (tmp_path / "jvm" / "default").symlink_to(unfit)
+    places = f"{tmp_path}/none/*:{tmp_path}/jvm/*"
+    at_home = {"JAVA_HOME": str(unfit), "PATH": "", PLACES_VARIABLE: places}
+    on_path = {"PATH": f"{unfit}/bin", PLACES_VARIABLE: places}
+    for each in (at_home, on_path):
+        assert find_java(each).program.resolve() == fit / "bin" / "java"
+
+
+def test_version_managers_of_the_user_are_looked_into(tmp_path: Path) -> None:
+    user = tmp_path / "[ann]"
+    home = make_java(user / ".sdkman" / "candidates" / "java" / "21-tem", 'version "21.0.2"')
+    places = f"~/.sdkman/candidates/java/*{os.pathsep}/usr/lib/none/*"
+    found = find_java({"PATH": "", "JAVA_HOME": "", "HOME": str(user), PLACES_VARIABLE: places})
+    assert (found.program, found.version) == (home / "bin" / "java", 21)
+
+
+def test_each_installed_java_that_is_unfit_is_named_once(tmp_path: Path) -> None:
+    unfit = make_java(tmp_path / "jvm" / "java-25", 'openjdk version "25.0.1"')
+    (tmp_path / "jvm" / "default").symlink_to(unfit)
+    with pytest.raises(JavaUnfitError) as caught:
+        find_java({"PATH": "", PLACES_VARIABLE: f"{tmp_path}/jvm/*"})
+    assert str(caught.value).count("is Java 25") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -14,6 +15,27 @@ import msgspec
 from headgate.local.errors import JavaUnfitError
 
 FIT_VERSIONS = (17, 21)  # PySpark 4 runs on these two only
+
+PLACES_VARIABLE = "HEADGATE_JAVA_PLACES"
+"""Names patterns of Java homes, separated as ``PATH`` is, in the place of the usual ones."""
+
+_USUAL_PLACES = (
+    "/usr/lib/jvm/*",
+    "/usr/lib64/jvm/*",
+    "/usr/java/*",
+    "/opt/*",
+    "/opt/java/*",
+    "/opt/homebrew/opt/openjdk*",
+    "/usr/local/opt/openjdk*",
+    "/home/linuxbrew/.linuxbrew/opt/openjdk*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "~/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "~/.sdkman/candidates/java/*",
+    "~/.jdks/*",
+    "~/.asdf/installs/java/*",
+    "~/.local/share/mise/installs/java/*",
+)
+"""Where packages, installers and version managers put Java homes."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MODES = re.compile(r", (?:mixed|interpreted|compiled) mode[^)]*")
@@ -40,10 +62,10 @@ class Java(msgspec.Struct, frozen=True):
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Return the first fit Java of ``JAVA_HOME`` and ``PATH``, in this order.
+    """Return the first fit Java of ``JAVA_HOME``, ``PATH`` and the usual places, in this order.
 
     Args:
-        environment: Where the two variables are read from; by default the process's own.
+        environment: Where the variables are read from; by default the process's own.
 
     Raises:
         JavaUnfitError: If there is none; the message says what was found and what to install.
@@ -85,6 +107,26 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
         yield f"JAVA_HOME={home}", program if program.is_file() else None
     on_path = shutil.which("java", path=environment.get("PATH", ""))
     yield "PATH", Path(on_path) if on_path else None
+    tried = {Path(found).resolve() for found in (on_path, home and f"{home}/bin/java") if found}
+    for program in _in_places(environment):
+        real = program.resolve()  # One Java often has several names in a folder.
+        if real not in tried:
+            tried.add(real)
+            yield "installed", program
+
+
+def _in_places(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Return the programs of all Java homes in the usual places, or in those that are named."""
+    named = environment.get(PLACES_VARIABLE)
+    user = environment.get("HOME", "")
+    for pattern in _USUAL_PLACES if named is None else named.split(os.pathsep):
+        if pattern.startswith("~/") and not user:
+            continue
+        whole = re.sub("^~(?=/)", lambda _: glob.escape(user), pattern)
+        for home in sorted(glob.glob(whole)):  # noqa: PTH207 - patterns begin at the root
+            program = Path(home) / "bin" / "java"
+            if os.access(program, os.X_OK) and program.is_file():
+                yield program
 
 
 def _ask_version(program: Path) -> str:
