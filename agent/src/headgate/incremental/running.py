@@ -288,9 +288,9 @@ class StageRun:
         )
 
     def _rebuild_command(self) -> str:
-        dataflow, action = quote(self._run.dataflow), quote(self._run.action)
         sources = " --with-sources" if self._request.increments else ""
-        return f"headgate stage rebuild {dataflow} {action}{sources}"
+        run = self._run
+        return f"headgate stage rebuild {quote(run.dataflow)} {quote(run.action)}{sources}"
 
     def _is_whole(self) -> bool:
         """Return whether all that is read of other stages is all that there is."""

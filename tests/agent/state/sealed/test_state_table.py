@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from contextlib import suppress
 
 import msgspec
@@ -376,3 +378,15 @@ def test_a_forged_lease_of_a_scan_ends(rows: MemoryRows) -> None:
     with pytest.raises(Held):
         scans.acquire("t", ONE, 10.0, 5.0)
     assert scans.acquire("t", ONE, 15.0, 5.0) == (2, None)
+
+
+def test_the_cure_for_a_strangers_row_quotes_its_name(store: StateStore, rows: MemoryRows) -> None:
+    name = "x; rm -rf ~"
+    rows.put(f"flow/{name}".encode(), {b"spec:definition": encoded(defined(name, revision=1))})
+    with pytest.raises(RowSetAside) as caught:
+        store.acquire(name, ONE, 10.0, 5.0)
+    commands = re.findall("`([^`]*)`", str(caught.value))
+    assert [shlex.split(command)[1:] for command in commands] == [
+        ["flow", "sign", name],
+        ["flow", "remove", name],
+    ]

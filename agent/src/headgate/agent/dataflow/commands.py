@@ -30,6 +30,7 @@ from headgate.engine import (
     SpecificationChanged,
 )
 from headgate.flows import Dataflow
+from headgate.settings.shell import shell_word
 
 
 class Commands:
@@ -94,7 +95,8 @@ class Commands:
         if action in state.quarantined:
             raise Refused(
                 f"{action!r} of {state.name} is in quarantine ({state.quarantined[action]}); "
-                f"`headgate flow retry {state.name} {action}` lets it out and runs it"
+                f"`headgate flow retry {shell_word(state.name)} {shell_word(action)}` lets "
+                "it out and runs it"
             )
         before = state.engine.actions[action].run
         self._port.handle(RunRequested(now, action))

@@ -13,6 +13,7 @@ from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
 from headgate.engine import Consult, Consulted, SpecificationError
 from headgate.learning import LEARNED, Learned, Train
+from headgate.settings.shell import shell_word
 
 
 class Consultations:
@@ -105,7 +106,7 @@ class Consultations:
         if learning is None or learning.report is None:
             raise Refused(
                 f"no training of {self._state.name} was asked for since it was submitted; "
-                f"`headgate flow train {self._state.name}` does"
+                f"`headgate flow train {shell_word(self._state.name)}` does"
             )
         return learning.report
 

@@ -18,6 +18,7 @@ from headgate.agent.kafka.read_counts import container_reads
 from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult, RunPurpose
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.learning import LEARNED, learned_actions
+from headgate.settings.shell import shell_word
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
@@ -243,9 +244,8 @@ class Reporting:
                 return f"table {table!r} cannot be read, and is tried again: {trouble}"
         if state.quarantined:
             names = ", ".join(state.quarantined)
-            return (
-                f"in quarantine: {names}; `headgate flow release {state.name}` lets them run again"
-            )
+            command = f"headgate flow release {shell_word(state.name)}"
+            return f"in quarantine: {names}; `{command}` lets them run again"
         if state.definition.shadow:
             return "shadow mode: it decides and launches nothing"
         if self._attempts.unplaced:

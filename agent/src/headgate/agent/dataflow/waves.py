@@ -15,6 +15,7 @@ from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import DecisionKind, WaveEnded, counted_part
 from headgate.events import TableChange, UpdateBatch
 from headgate.flows import WaveEnd
+from headgate.settings.shell import shell_word
 
 _KEPT = 100
 
@@ -118,10 +119,10 @@ class Waves:
         name = self._state.name
         found = []
         if self._state.paused:
-            found.append(f"{name} is paused; `headgate flow resume {name}` goes on")
+            found.append(f"{name} is paused; `headgate flow resume {shell_word(name)}` goes on")
         found += [
-            f"`{action}` is in quarantine ({reason}); `headgate flow retry {name} {action}` lets "
-            "it out and runs it"
+            f"`{action}` is in quarantine ({reason}); "
+            f"`headgate flow retry {shell_word(name)} {shell_word(action)}` lets it out and runs it"
             for action, reason in self._state.quarantined.items()
         ]
         inputs = dict(self._marked).get(wave, self._state.inputs)
@@ -136,7 +137,8 @@ class Waves:
                 )
             elif not (action.is_input or spec.after or action.parts or spec.evaluation):
                 found.append(
-                    f"nothing starts `{action.name}`; `headgate flow run {name} {action.name}` does"
+                    f"nothing starts `{action.name}`; "
+                    f"`headgate flow run {shell_word(name)} {shell_word(action.name)}` does"
                 )
         return tuple(found)
 

@@ -29,6 +29,7 @@ from headgate.agent.training.pairs import (
 )
 from headgate.events import printable_key
 from headgate.learning import version_of_model
+from headgate.settings.shell import shell_word
 
 FAMILIES: Final = ("pairs", "models")
 _FEATURES = b"pairs:features"
@@ -51,7 +52,9 @@ class ModelMissing(AgentError):
     """A model is not there, or not whole; the message says what to do, and ``what`` only that."""
 
     def __init__(self, what: str, dataflow: str) -> None:
-        super().__init__(f"{what}; train it again with `headgate flow train {dataflow}`")
+        super().__init__(
+            f"{what}; train it again with `headgate flow train {shell_word(dataflow)}`"
+        )
         self.what = what
 
 
@@ -280,8 +283,8 @@ def _key_of(row: bytes) -> PairKey:
 def _cure(row: bytes) -> str:
     name = unquote(printable_key(row).split("/")[1])
     return (
-        f"`headgate flow knowledge {name} --trim 0` deletes all pairs, and `headgate flow train "
-        f"{name}` makes new ones"
+        f"`headgate flow knowledge {shell_word(name)} --trim 0` deletes all pairs, and "
+        f"`headgate flow train {shell_word(name)}` makes new ones"
     )
 
 

@@ -20,6 +20,7 @@ from headgate.learning import (
     decode_model,
     log_ratio,
 )
+from headgate.settings.shell import shell_word
 
 
 class UnusablePairs(AgentError):
@@ -256,5 +257,5 @@ def check_alike(pairs: Sequence[WavePairs]) -> None:
 def _spoiled(key: PairKey, words: str) -> UnusablePairs:
     return UnusablePairs(
         f"pairs of `{key.output}` from `{key.container}` at wave {key.wave} {words}; delete them "
-        f"with `headgate flow knowledge {key.dataflow} --trim 0` and take in others"
+        f"with `headgate flow knowledge {shell_word(key.dataflow)} --trim 0` and take in others"
     )

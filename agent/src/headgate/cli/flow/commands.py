@@ -27,6 +27,7 @@ from headgate.cli.flow.wave_times import wave_time
 from headgate.cli.json_document import JsonOption
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
+from headgate.settings.shell import shell_word
 
 
 class FlowCommands(LazyCommands):
@@ -332,7 +333,9 @@ def run(
                 f"{action} of {name} is asked for and does not run yet: {answer['waits']}. "
                 "It runs once that is over"
             )
-        _console.print(f"{said}; see `headgate flow show {name}`.", markup=False, highlight=False)
+        _console.print(
+            f"{said}; see `headgate flow show {shell_word(name)}`.", markup=False, highlight=False
+        )
     if answer["run"] is None and not answer["follows"]:
         raise typer.Exit(_NOT_YET)
 

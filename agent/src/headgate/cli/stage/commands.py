@@ -39,6 +39,7 @@ from headgate.incremental import (
     compare_states,
     stage_name,
 )
+from headgate.settings.shell import shell_word
 
 app = typer.Typer(
     name="stage",
@@ -245,7 +246,7 @@ def rebuild(
                 markup=False,
                 highlight=False,
             )
-        _console.print(f"See `headgate flow show {name}`.", highlight=False)
+        _console.print(f"See `headgate flow show {shell_word(name)}`.", highlight=False)
     if not answer["runs"]:
         raise typer.Exit(_NOT_YET)
 
@@ -269,7 +270,9 @@ def compact(
             said = f"{action} of {name} is compacted by {answer['run']}"
         else:
             said = f"{action} of {name} is compacted as soon as it can: {answer['waits']}"
-        _console.print(f"{said}; see `headgate flow show {name}`.", markup=False, highlight=False)
+        _console.print(
+            f"{said}; see `headgate flow show {shell_word(name)}`.", markup=False, highlight=False
+        )
     if answer["run"] is None and not answer["follows"]:
         raise typer.Exit(_NOT_YET)
 
@@ -290,7 +293,7 @@ def verify(
     """
     stored = required_state(name, action, state, manifest, agent, json=json)
     damaged = list(stored.damaged())
-    cure = f"headgate stage rebuild {name} {action}"
+    cure = f"headgate stage rebuild {shell_word(name)} {shell_word(action)}"
     if json:
         print_document(
             {

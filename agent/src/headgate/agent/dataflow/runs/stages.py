@@ -15,6 +15,7 @@ from headgate.engine import (
     RunPurpose,
     Unrebuildable,
 )
+from headgate.settings.shell import shell_word
 from headgate.spark import decode_result
 
 
@@ -100,8 +101,10 @@ class Stages:
         if action in state.quarantined:
             raise Refused(
                 f"{action!r} of {state.name} is in quarantine ({state.quarantined[action]}); "
-                f"`headgate flow release {state.name} {action}` lets it out, and where its state "
-                f"is damaged `headgate stage rebuild {state.name} {action}` makes it anew"
+                f"`headgate flow release {shell_word(state.name)} {shell_word(action)}` lets it "
+                "out, and where its state is damaged "
+                f"`headgate stage rebuild {shell_word(state.name)} {shell_word(action)}` makes it "
+                "anew"
             )
         if known.stage is not None and known.stage.wanted is RunPurpose.REBUILD:
             raise Refused(f"{action!r} of {state.name} is to be rebuilt, which leaves few files")
