@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from headgate.agent.supervision import Supervision
 
 NOTHING = Listings((), ())
 FORGED = Listings((), (SetAside("evil", RowState.UNSIGNED, "sign it"),))
+OUTDATED = Listings((), (SetAside("flow", RowState.OUTDATED, "put back"),))
 DOUBTFUL = Listings(
     (Listing(Definition("flow", "", ".", 1, 0.0), Lease(1, None, 0.0), "no agent signed it"),), ()
 )
@@ -43,6 +45,40 @@ def test_a_row_that_is_set_aside_is_logged_once_while_it_stands() -> None:
     logged = [("evil", "unsigned", "sign it")]
     assert said(Doubts(), FORGED, FORGED, FORGED) == logged
     assert said(Doubts(), FORGED, NOTHING, FORGED) == 2 * logged
+
+
+def test_an_outdated_row_is_logged_when_it_still_stands_at_the_second_look() -> None:
+    logged = [("flow", "outdated", "put back")]
+    assert said(Doubts(), OUTDATED, NOTHING, OUTDATED) == []
+    assert said(Doubts(), OUTDATED, OUTDATED, OUTDATED) == logged
+    assert said(Doubts(), OUTDATED, OUTDATED, NOTHING, OUTDATED, OUTDATED) == 2 * logged
+
+
+class LookedAt(MemoryRows):
+    """Rows that another agent looks at between any two steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[Listings] = []
+        self.other: StateStore | None = None
+
+    def delete(self, row: bytes, columns: Iterable[bytes] = ()) -> None:
+        if self.other is not None:
+            self.looks.append(self.other.listings())
+        super().delete(row, columns)
+
+
+def test_an_ordinary_removal_is_not_logged_as_an_attack() -> None:
+    rows = LookedAt()
+    store = StateStore(rows, SEALS, RememberedRevisions())
+    store.define(Definition("flow", "text", ".", 0, 1.0))
+    epoch = store.acquire("flow", Owner("agent", "one", ""), 0.0, 5.0).epoch
+    rows.other = StateStore(rows, SEALS, RememberedRevisions())
+    store.remove("flow", epoch)
+    (between,) = rows.looks
+    assert [row.state for row in between.set_aside] == [RowState.OUTDATED]
+    assert "removal was cut short" in between.set_aside[0].words
+    assert said(Doubts(), between, store.listings()) == []
 
 
 def test_a_lease_that_is_not_believed_is_logged_once_while_it_stands() -> None:

@@ -49,14 +49,26 @@ class LeaseSettings(Struct, frozen=True):
 
 
 class Doubts:
-    """What of the state table is not believed; each is logged once for as long as it stands."""
+    """What of the state table is not believed; each is logged once for as long as it stands.
+
+    A removal and an update take two steps, and a look between these finds an outdated row. So an
+    outdated row is doubted when a second look finds it too.
+    """
 
     def __init__(self) -> None:
+        self._passing: dict[tuple[str, str], str] = {}
         self._known: dict[tuple[str, str], str] = {}
 
     def found(self, listings: Listings) -> None:
         """Note what is not believed now."""
         now = {(row.name, row.state.value): row.words for row in listings.set_aside}
+        before, self._passing = (
+            self._passing,
+            {key: words for key, words in now.items() if key[1] == RowState.OUTDATED.value},
+        )
+        for key, words in self._passing.items():
+            if before.get(key) != words:
+                del now[key]
         now |= {(f.definition.name, _LEASE): f.doubt for f in listings.flows if f.doubt}
         for (name, state), words in now.items():
             if self._known.get((name, state)) != words:

@@ -130,11 +130,16 @@ class DefinitionCells:
             )
         newest = max(self._revisions.highest(name), lease.revision)
         if definition.revision < newest:
+            removed = lease.owner is None and lease.revision == newest
+            cause = (
+                "its removal was cut short, or an older row was put back after it"
+                if removed
+                else "an older row was put back"
+            )
             raise _set_aside(
                 name,
                 RowState.OUTDATED,
-                f"it is revision {definition.revision}, and {newest} was seen: an older row was "
-                f"put back; {again}",
+                f"it is revision {definition.revision}, and {newest} was seen: {cause}; {again}",
                 definition,
             )
         self._revisions.note(name, definition.revision)
