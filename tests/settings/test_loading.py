@@ -31,6 +31,8 @@ class Whole(Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[Rule, ...] = ()
     free: dict[str, str | int] = {}
     targets: str | tuple[str, ...] = ""
+    kinds: tuple[str, ...] = ("a",)
+    ports: list[int] | None = None
 
 
 TEXT = """\
@@ -108,6 +110,30 @@ def test_no_variable_sets_free_keys_or_arrays_of_tables() -> None:
     for variable in ("X_FREE", "X_RULES"):
         with pytest.raises(ConfigurationError, match="overrides no key"):
             read(TEXT, {variable: "1"})
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds"),
+    [
+        ("session", ("session",)),
+        ("session, submit", ("session", "submit")),
+        ('["a,b", "c"]', ("a,b", "c")),
+        ("[::1]:9,[::2]:9", ("[::1]:9", "[::2]:9")),
+        ("", ()),
+    ],
+)
+def test_a_variable_sets_a_list(said: str, kinds: tuple[str, ...]) -> None:
+    assert read(TEXT, {"X_KINDS": said}).kinds == kinds
+
+
+def test_the_items_of_a_list_have_their_type() -> None:
+    assert read(TEXT, {"X_PORTS": "1, 2"}).ports == [1, 2]
+    with pytest.raises(ConfigurationError, match="X_PORTS"):
+        read(TEXT, {"X_PORTS": "1,x"})
+
+
+def test_what_may_be_one_text_stays_one() -> None:
+    assert read(TEXT, {"X_TARGETS": "a:1,b:2"}).targets == "a:1,b:2"
 
 
 def test_an_address_from_a_variable_is_told_by_the_variable() -> None:

@@ -127,8 +127,8 @@ def _check_keys(content: Any, shape: inspect.Type, path: Path, places: Places) -
         _check_keys(value, fields[key].type, here, places)
 
 
-def _single_keys(shape: inspect.Type, path: Path = ()) -> Iterator[Path]:
-    """Yield the keys that one variable can set."""
+def _single_keys(shape: inspect.Type, path: Path = ()) -> Iterator[tuple[Path, inspect.Type]]:
+    """Yield the keys that one variable can set, with their types."""
     for key, field in (_fields(shape) or {}).items():
         here = (*path, key)
         elements = _elements(field.type)
@@ -137,7 +137,24 @@ def _single_keys(shape: inspect.Type, path: Path = ()) -> Iterator[Path]:
         elif isinstance(field.type, inspect.DictType) or (elements and _fields(elements)):
             continue
         else:
-            yield here
+            yield here, field.type
+
+
+def _value_of(text: str, kind: inspect.Type) -> Any:
+    """Return what a variable says: for a list alone, its items, as TOML or with commas between.
+
+    What may be one text, too, stays a text: its readers divide it.
+    """
+    variants = _variants(kind)
+    if _elements(kind) is None or any(isinstance(each, inspect.StrType) for each in variants):
+        return text
+    stripped = text.strip()
+    if stripped.startswith("["):
+        try:
+            return tomllib.loads(f"items = {stripped}")["items"]
+        except tomllib.TOMLDecodeError:
+            pass  # It is an IPv6 address in brackets, or no list: the type says which.
+    return [item.strip() for item in stripped.split(",")] if stripped else []
 
 
 def _override(
@@ -147,21 +164,22 @@ def _override(
     prefix: str,
     places: Places,
 ) -> None:
-    variables = {prefix + "_".join(path).upper(): path for path in _single_keys(shape)}
+    keys = list(_single_keys(shape))
+    variables = {prefix + "_".join(path).upper(): (path, kind) for path, kind in keys}
     for variable, value in environment.items():
         if not variable.startswith(prefix):
             continue
-        path = variables.get(variable)
-        if path is None:
+        if variable not in variables:
             near = difflib.get_close_matches(variable, variables, n=1)
             cure = f"did you mean {near[0]}?" if near else "remove it"
             raise ConfigurationError(
                 f"environment: {variable} overrides no key of the configuration; {cure}"
             )
+        path, kind = variables[variable]
         target = content
         for part in path[:-1]:
             target = target.setdefault(part, {})
-        target[path[-1]] = value
+        target[path[-1]] = _value_of(value, kind)
         places.override(path, variable)
 
 
