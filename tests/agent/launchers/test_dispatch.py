@@ -133,6 +133,14 @@ def test_a_runnable_is_code_that_has_to_be_allowed_and_to_lie_under_the_roots() 
         ("inside", 'launcher: {submit: {jars: ["file:///etc/x.jar"]}}', False),
         ("inside", 'launcher: {submit: {jars: ["local:/etc/x.jar"]}}', False),
         ("inside", 'launcher: {submit: {jars: ["hdfs://name/x.jar"], files: [deep/y]}}', True),
+        ("inside", "spark: {spark.jars: 'deep/x.jar, file:///etc/x.jar'}", False),
+        ("inside", "spark: {spark.jars: 'deep/x.jar,hdfs://name/x.jar'}", True),
+        ("inside", "spark: {spark.files: ../x}", False),
+        ("inside", "spark: {spark.submit.pyFiles: /etc/x.zip}", False),
+        ("inside", "spark: {spark.driver.extraClassPath: 'deep:/etc'}", False),
+        ("inside", "spark: {spark.app.name: ../x, spark.jars: ','}", True),
+        ("inside", "launcher: {submit: {conf: {spark.archives: '/etc/x.zip#x'}}}", False),
+        ("inside", "launcher: {submit: {conf: {spark.archives: 'deep/x.zip#x'}}}", True),
     ],
 )
 def test_files_lie_under_the_roots_wherever_links_lead(

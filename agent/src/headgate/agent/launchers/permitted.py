@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from headgate.agent.configuration import Launchers
-from headgate.flows import Dataflow, Launcher
+from headgate.flows import Dataflow, Launcher, SubmitLauncher
 
 _LOCAL: Final = frozenset({"", "file", "local"})
 """Schemes of paths on the machine itself, as Spark names them."""
+
+_FILE_SETTINGS: Final = frozenset(
+    {
+        "spark.archives",
+        "spark.files",
+        "spark.jars",
+        "spark.jars.ivySettings",
+        "spark.kerberos.keytab",
+        "spark.kubernetes.driver.podTemplateFile",
+        "spark.kubernetes.executor.podTemplateFile",
+        "spark.metrics.conf",
+        "spark.scheduler.allocation.file",
+        "spark.submit.pyFiles",
+        "spark.yarn.archive",
+        "spark.yarn.dist.archives",
+        "spark.yarn.dist.files",
+        "spark.yarn.dist.jars",
+        "spark.yarn.dist.pyFiles",
+        "spark.yarn.jars",
+        "spark.yarn.keytab",
+    }
+)
+"""Settings of Spark that hold paths or URLs, with commas between, which it reads here."""
+
+_PATH_SETTINGS: Final = frozenset({"spark.driver.extraClassPath", "spark.driver.extraLibraryPath"})
+"""Settings of Spark that hold paths as ``PATH`` does."""
 
 
 def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | None:
@@ -45,6 +72,7 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
     places = [
         base,
         *modules,
+        *_named_by(dataflow.spark),
         *(place for each in dataflow.launchers.values() for place in _places(each)),
     ]
     for place in places if roots else ():
@@ -60,7 +88,22 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
 
 def _places(launcher: Launcher) -> Iterator[Path]:
     yield from map(Path, launcher.directories)
-    for written in launcher.shipped:
+    yield from _local(launcher.shipped)
+    if isinstance(launcher, SubmitLauncher):
+        yield from _named_by(launcher.conf)
+
+
+def _named_by(settings: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files that settings of Spark name."""
+    for name, value in settings.items():
+        if name in _FILE_SETTINGS:
+            yield from _local(filter(None, map(str.strip, value.split(","))))
+        elif name in _PATH_SETTINGS:
+            yield from map(Path, filter(None, value.split(os.pathsep)))
+
+
+def _local(written_paths: Iterable[str]) -> Iterator[Path]:
+    for written in written_paths:
         url = urlsplit(written)
         if url.scheme in _LOCAL:
             yield Path(unquote(url.path))
