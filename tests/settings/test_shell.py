@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = re.compile(r"headgate (?:flow|stage) [a-z]+ [^`\"\n]*")

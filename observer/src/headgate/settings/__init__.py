@@ -33,6 +33,7 @@ from headgate.settings.secret_files import (
     provide_secret,
     state_folder,
 )
+from headgate.settings.shell import shell_word
 
 if TYPE_CHECKING:
     from headgate.settings.credentials import (
@@ -78,6 +79,7 @@ __all__ = [
     "read_keys",
     "set_log_level",
     "shared_keys",
+    "shell_word",
     "state_folder",
     "upstream_side",
     "write_address",

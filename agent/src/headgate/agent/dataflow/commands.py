@@ -30,7 +30,7 @@ from headgate.engine import (
     SpecificationChanged,
 )
 from headgate.flows import Dataflow
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 
 class Commands:

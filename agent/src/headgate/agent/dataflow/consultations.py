@@ -13,7 +13,7 @@ from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
 from headgate.engine import Consult, Consulted, SpecificationError
 from headgate.learning import LEARNED, Learned, Train
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 
 class Consultations:

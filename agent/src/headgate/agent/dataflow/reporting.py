@@ -18,7 +18,7 @@ from headgate.agent.kafka.read_counts import container_reads
 from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult, RunPurpose
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.learning import LEARNED, learned_actions
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 

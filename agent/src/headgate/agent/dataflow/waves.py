@@ -15,7 +15,7 @@ from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import DecisionKind, WaveEnded, counted_part
 from headgate.events import TableChange, UpdateBatch
 from headgate.flows import WaveEnd
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 _KEPT = 100
 

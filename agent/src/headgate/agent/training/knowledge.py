@@ -29,7 +29,7 @@ from headgate.agent.training.pairs import (
 )
 from headgate.events import printable_key
 from headgate.learning import version_of_model
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 FAMILIES: Final = ("pairs", "models")
 _FEATURES = b"pairs:features"

@@ -20,7 +20,7 @@ from headgate.learning import (
     decode_model,
     log_ratio,
 )
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 
 class UnusablePairs(AgentError):

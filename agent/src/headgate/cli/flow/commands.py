@@ -26,8 +26,7 @@ from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.flow.wave_times import wave_time
 from headgate.cli.json_document import JsonOption
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
-from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
-from headgate.settings.shell import shell_word
+from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys, shell_word
 
 
 class FlowCommands(LazyCommands):

@@ -39,7 +39,7 @@ from headgate.incremental import (
     compare_states,
     stage_name,
 )
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 app = typer.Typer(
     name="stage",

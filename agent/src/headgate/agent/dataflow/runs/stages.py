@@ -15,7 +15,7 @@ from headgate.engine import (
     RunPurpose,
     Unrebuildable,
 )
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 from headgate.spark import decode_result
 
 

@@ -13,7 +13,7 @@ from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.state.sealed.leases import CREDIBLE, Lease
 from headgate.agent.state.sealed.revisions import Revisions
 from headgate.agent.state.sealed.seals import Seals
-from headgate.settings.shell import shell_word
+from headgate.settings import shell_word
 
 PREFIX = b"flow/"
 PREFIX_END = b"flow0"  # "0" follows "/"
