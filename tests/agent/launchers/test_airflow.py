@@ -271,7 +271,7 @@ def test_a_log_is_not_a_page_that_came_in_its_place(
 def test_nobody_asks_again_before_the_time_that_was_given(run_of: Any, airflow: Airflow) -> None:
     run = run_of()
     run.start()
-    airflow.answer_itself = lambda _: httpx.Response(  # type: ignore[method-assign]
+    airflow.answer_itself = lambda _: httpx.Response(  # type: ignore[assignment]
         429, headers={"Retry-After": "100"}
     )
     assert run.outcome() is None
@@ -319,7 +319,7 @@ def test_a_refused_password_leaves_a_run_that_works(run_of: Any, airflow: Airflo
 
 
 def test_an_airflow_that_has_moved_is_refused_with_the_cure(run_of: Any, airflow: Airflow) -> None:
-    airflow.answer_itself = lambda _: httpx.Response(  # type: ignore[method-assign]
+    airflow.answer_itself = lambda _: httpx.Response(  # type: ignore[assignment]
         308, headers={"Location": "https://airflow/"}
     )
     with pytest.raises(AirflowRefused, match=r"moved to https://airflow/; set launchers"):

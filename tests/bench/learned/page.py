@@ -15,6 +15,9 @@ import numpy as np
 from classification import FIGURE_7_BOUND
 from evaluation import BOUNDS, CONFIDENCE, SETTLED, Outcome, Seed
 from figures import chosen, running_confidence, running_executions, table_of
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from msgspec import Struct
 from sentences import (
     classifiers_in_words,
     decisions_in_words,
@@ -22,9 +25,6 @@ from sentences import (
     naive_in_words,
     savings_in_words,
 )
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from msgspec import Struct
 from tables import (
     classifier_table,
     confidence_table,
