@@ -170,7 +170,7 @@ class FiledStages:
         self._table = table
         self._stages = stages()
         self._containers = tuple(
-            WatchedContainer(Container(one, (Item(one),))) for one in SOURCES.values()
+            WatchedContainer(Container(one, (Item(one, b"f"),))) for one in SOURCES.values()
         )
 
     def carry_out(self, launch: Launch, needed: frozenset[str]) -> Ran:

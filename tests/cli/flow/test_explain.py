@@ -140,13 +140,13 @@ def test_an_explanation_while_a_step_runs_changes_nothing_either() -> None:
 
 
 def test_before_a_model_decides_the_waves_that_are_missing_are_shown(agent: Agent) -> None:
-    lived = Lived(AllWaves(1, 20), settings(waves=10), check=unchecked)
+    lived = Lived(AllWaves(1, 20), settings(waves=80), check=unchecked)
     for _ in range(4):
         lived.pass_wave()
     agent.answers = msgspec.to_builtins(lived.tester.engine.explain(lived.tester.now))
 
     lines = agent.run("explain", "lived").splitlines()
-    assert lines.count("  `map`: made in every wave: 4 of 10 waves to learn from.") == 2
+    assert lines.count("  `map`: made in every wave: 4 of 80 waves to learn from.") == 2
 
 
 def test_after_a_restart_the_prediction_is_known_and_its_features_are_not() -> None:

@@ -21,6 +21,7 @@ from engine.runs import Runs
 from engine.writing import FATES, Writing
 from headgate.engine import (
     ActionRole,
+    ActionSpec,
     ClockMoved,
     Engine,
     Instruction,
@@ -305,6 +306,7 @@ class EngineLife:
         former = {w.id: w for w in self.spec.containers}
         own = {a.name: a.own for a in self.spec.actions}
         watched = set(pairs(self))
+        before = {a.name: _asked_for(a) for a in self.spec.actions}
         self.spec = flows.edited(self.spec, self.chance)
         # What counts in another way begins anew.
         others = {w.id for w in self.spec.containers if w != former[w.id]}
@@ -313,6 +315,11 @@ class EngineLife:
         step = self.step + 1
         self.handle(SpecificationChanged(self.store.now, self.spec))
         self.runs.follow(watched, step)
+        tables = {w.id: w.container.tables for w in self.spec.containers}
+        for action in self.spec.actions:
+            other = before[action.name] ^ _asked_for(action)
+            topics = {updates_topic(table) for name in other for table in tables[name]}
+            self.runs.show_anew(action.name, topics)
 
     def _sample(self) -> None:
         used = {Resource.CPU: self.chance.choice((1.0, 50.0, 99.0))}
@@ -357,3 +364,8 @@ class EngineLife:
         self.oracle.history.take(self.store.topics)
         if not self.questions.places:
             self.oracle.check_launched()
+
+
+def _asked_for(action: ActionSpec) -> set[ContainerId]:
+    """Return the containers that a step may ask for: those that it reads, and of its bounds."""
+    return {*action.reads, *(bound.container for bound in action.bounds)}

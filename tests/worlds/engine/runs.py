@@ -161,6 +161,12 @@ class Runs:
         self._deadly.clear()
         self._failing = self._poisoned = 0.0
 
+    def show_anew(self, action: str, topics: set[str]) -> None:
+        """Have the next run of an action be shown everything of these topics."""
+        known = self.committed.get(action)
+        if known is not None:
+            self.committed[action] = known.without(topics)
+
     def follow(self, watched: set[tuple[str, ContainerId]], step: int) -> None:
         """Have what is new in an edited dataflow begin at an engine's step.
 

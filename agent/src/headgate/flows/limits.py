@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
+from headgate.flows.grammar.quantities import DURATION
+
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _VECTORS = ("time", "sequence", "value")
 _FIXED = frozenset({"against", "class", "count", "container"})
 """Keys within a limit that are no limits: a reference, a way of counting."""
+_SHORTEST = "1 ms"
+"""The shortest duration that a file may name."""
 _DIGITS = 3
 """Significant digits of a limit that was computed: more would only look exact."""
 
@@ -38,8 +42,10 @@ def scale_limits(source: str, factors: Mapping[str, float], fresh: Mapping[str, 
         factor = factors.get(name, 1.0)
         when = _entry(body, "when")
         if when is not None:
-            for node, most in _limits(when):
+            for node, vector, most in _limits(when):
                 text = _scaled(source, node, factor, most)
+                if text is not None and vector == "time" and not re.fullmatch(DURATION, text):
+                    text = _SHORTEST
                 if text is not None:
                     changes[node.start_mark.index, node.end_mark.index] = text
         elif name in fresh:
@@ -64,14 +70,14 @@ def _entry(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return next((value for name, value in node.value if name.value == key), None)
 
 
-def _limits(when: yaml.Node) -> Iterator[tuple[yaml.ScalarNode, float]]:
-    """Yield each limit with the percentage above which it could not be reached."""
+def _limits(when: yaml.Node) -> Iterator[tuple[yaml.ScalarNode, str, float]]:
+    """Yield each limit with its vector and the percentage above which it could not be reached."""
     for _, bound in when.value:
         for vector in _VECTORS:
             limit = _entry(bound, vector)
             most = _WHOLE if _of_elements(vector, limit) else math.inf
             for node in _scalars(limit):
-                yield node, most
+                yield node, vector, most
 
 
 def _of_elements(vector: str, limit: yaml.Node | None) -> bool:
