@@ -188,8 +188,11 @@ def test_a_stage_that_raises_keeps_its_increments_until_it_is_mended_and_is_rebu
     assert "quarantined" in told
     assert f"stage `{name}/add`, group 'b': ValueError: no b here" in told
 
-    # Mended, it goes on with all of them.
+    # Mended, and with states that are said to be right under the new code, it goes on with all.
     (tmp_path / "stages.py").write_text(STAGES.replace('letter == "b"', 'letter == ""'))
+    kept = DATAFLOW.replace("    stage: ", "    on_change: keep\n    stage: ")
+    source = kept.format(name=name, state=tmp_path / "state", **tables)
+    agent.ask("POST", f"/v1/flows/{name}/update", {"source": source, "file": "test.yaml"})
     run_command(flow_commands, agent, "retry", name, "add")
     eventually(lambda: shown("totals") == dict(written.changes))
     assert agent.explained(name, "add")["flows"][0]["unread"] == 0
