@@ -14,7 +14,7 @@ import selectors
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 Result = TypeVar("Result")
@@ -22,7 +22,9 @@ Arguments = TypeVarTuple("Arguments")
 
 _PATIENCE_SECONDS: Final = 0.003
 """How long what another thread asks for may wait, so that writes in a row share a waking."""
-_WORKERS: Final = 2  # a topic that is being made must not keep the journal from its disk
+_WORKERS: Final = 2  # a topic that is being made must not keep other calls waiting
+
+_Jobs = queue.SimpleQueue[Callable[[], None] | None]
 
 
 class _Selector(selectors.DefaultSelector):
@@ -47,8 +49,8 @@ class _Selector(selectors.DefaultSelector):
 class SharedLoop(asyncio.SelectorEventLoop):
     """An event loop that may be used by whoever holds ``lock``.
 
-    Blocking calls run in threads that were started with the loop: while an translation ends, no
-    new ones can be.
+    Blocking calls run in threads that were started with the loop: while a program ends, no new
+    ones can be. Calls for an executor of somebody's own share one more thread.
     """
 
     def __init__(self) -> None:
@@ -56,13 +58,15 @@ class SharedLoop(asyncio.SelectorEventLoop):
         self.lock = threading.RLock()
         self._waiting = _Selector(self.lock)
         self._thread = threading.get_ident()
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._jobs: _Jobs = queue.SimpleQueue()
+        self._own_jobs: _Jobs = queue.SimpleQueue()
         super().__init__(self._waiting)
         # Debugging would refuse calls of other threads.
         self.set_debug(False)
-        for number in range(_WORKERS):
+        self._queues = (self._own_jobs, *[self._jobs] * _WORKERS)
+        for number, jobs in enumerate(self._queues):
             threading.Thread(
-                target=self._work, name=f"headgate-blocking-{number}", daemon=True
+                target=_work, args=(jobs,), name=f"headgate-blocking-{number}", daemon=True
             ).start()
 
     def run_forever(self) -> None:
@@ -73,8 +77,8 @@ class SharedLoop(asyncio.SelectorEventLoop):
     def close(self) -> None:
         """End the loop and its threads."""
         if not self.is_closed():
-            for _ in range(_WORKERS):
-                self._jobs.put(None)
+            for jobs in self._queues:
+                jobs.put(None)
         super().close()
 
     def call_soon(
@@ -107,10 +111,13 @@ class SharedLoop(asyncio.SelectorEventLoop):
             self._write_to_self()  # type: ignore[attr-defined]
 
     def run_in_executor(  # type: ignore[override]
-        self, executor: None, func: Callable[..., Result], *args: Any
+        self, executor: Executor | None, func: Callable[..., Result], *args: Any
     ) -> asyncio.Future[Result]:
-        """Run a blocking call in one of the loop's threads."""
-        assert executor is None  # noqa: S101 - nobody here brings another
+        """Run a blocking call in one of the loop's threads.
+
+        Calls that name an executor have a thread apart from those that name none. The executor
+        itself is not used: it would start threads, which an ending program refuses.
+        """
         job: Future[Result] = Future()
 
         def work() -> None:
@@ -121,9 +128,10 @@ class SharedLoop(asyncio.SelectorEventLoop):
             except BaseException as error:  # noqa: BLE001 - it is for whoever waits
                 job.set_exception(error)
 
-        self._jobs.put(work)
+        (self._jobs if executor is None else self._own_jobs).put(work)
         return asyncio.wrap_future(job, loop=self)
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
+
+def _work(jobs: _Jobs) -> None:
+    while (job := jobs.get()) is not None:
+        job()
