@@ -217,6 +217,8 @@ class Dialer:
                 server_hostname=name,
                 ssl_handshake_timeout=self.connect_seconds,
             )
+        except OSError:
+            raise  # a certificate that is not accepted is a ValueError, too
         except (ValueError, TypeError) as error:
             raise OSError(f"{name!r} is no name for a certificate") from error
 
