@@ -226,6 +226,8 @@ class StageRun:
             return None
         if self._request.purpose is RunPurpose.REBUILD:
             # Not even read: that it cannot be read may be why it is made anew.
+            given = [flow for flow, made in self._request.increments.items() if made]
+            self._check_rebuild("somebody asked for it", given)
             return None
         manifest = read_manifest(self._store, self._previous)
         # Whoever committed it may have been gone before it could: then nobody else does it.
@@ -242,7 +244,7 @@ class StageRun:
         words = "; ".join(change.words for change in changes)
         match self._request.on_change:
             case OnChange.REBUILD:
-                self._check_rebuild(words)
+                self._check_rebuild(words, self._request.increments)
                 return None
             case OnChange.KEEP if all(change.answer is Answer.KEPT for change in changes):
                 return manifest
@@ -296,9 +298,9 @@ class StageRun:
         """Return whether all that is read of other stages is all that there is."""
         return all(self._flows.is_whole(flow) for flow in self._request.increments)
 
-    def _check_rebuild(self, change: str) -> None:
-        """Raise where flows that other stages make do not come whole."""
-        if not self._is_whole():
+    def _check_rebuild(self, change: str, flows: Iterable[str]) -> None:
+        """Raise where one of these flows, which other stages make, does not come whole."""
+        if not all(map(self._flows.is_whole, flows)):
             raise ChangedStage(self._cannot_be_rebuilt(change))
 
     def _cannot_be_rebuilt(self, change: str) -> str:
