@@ -113,7 +113,7 @@ def test_the_columns_that_are_read_most_are_told_of_the_tables_that_are_asked_fo
     metrics.count_column_read("u", b"f:a", 5)
     metrics.count_column_read("v", b"f:a", 100)
     assert metrics.reads_of({"t", "u", "w"}, 4) == {
-        "t": {"": 9, "f:a": 3, "\\xff": 2},
+        "t": {"": 9, "f:a": 3, "\\xFF": 2},
         "u": {"f:a": 5},
     }
 

@@ -353,8 +353,8 @@ def test_models_that_would_have_been_trained_are_missed_and_that_is_said() -> No
     recorded, sooner = report.replays
     assert untrained(recorded, recorded) == ""
     assert untrained(sooner, recorded) == (
-        "1: models would have been trained of `level` (first after wave 11, 4 in all), `map` "
-        "(first after wave 11, 4 in all) that are not recorded; a replay trains none, and goes on "
+        "1: models would have been trained of `level` (first after wave 11, 1 in all), `map` "
+        "(first after wave 11, 1 in all) that are not recorded; a replay trains none, and goes on "
         "with those that it has"
     )
     assert ran(sooner) == life.ran == [set(READS)] * SHORT
