@@ -56,7 +56,7 @@ class Stranger(NamedTuple):
     place: int
     kind: str
     passes_on: bool = False
-    """Whether Airflow gets the request all the same."""
+    """True if Airflow gets the request all the same."""
 
     def answer(self) -> httpx.Response:
         status, content = STRANGERS[self.kind]

@@ -26,7 +26,7 @@ _MACHINE_CODE: Final = (
 
 
 class _NotPython(Exception):
-    """What is to be run is no program that Python runs; the message names the cure."""
+    """A program that this Python cannot run; the message names the cure."""
 
 
 @app.command(

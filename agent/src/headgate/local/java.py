@@ -35,7 +35,7 @@ _USUAL_PLACES = (
     "~/.asdf/installs/java/*",
     "~/.local/share/mise/installs/java/*",
 )
-"""Where packages, installers and version managers put Java homes."""
+"""Folders in which packages, installers and version managers put Java homes."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MODES = re.compile(r", (?:mixed|interpreted|compiled) mode[^)]*")

@@ -49,7 +49,7 @@ class LeaseSettings(Struct, frozen=True):
 
 
 class Doubts:
-    """What of the state table is not believed; each is logged once for as long as it stands.
+    """Rows of the state table that are not believed; each is logged once for as long as it stands.
 
     A removal and an update take two steps, and a look between these finds an outdated row. So an
     outdated row is doubted when a second look finds it too.

@@ -61,7 +61,7 @@ class EngineState:
         self.rivals: dict[str, Rivals] = {}
         """By table."""
         self.dated: dict[str, Dated] = {}
-        """By table."""
+        """Versions and delete markers dated ahead, by table."""
         self.retired: dict[str, int] = {}
         """Runs of actions that the specification had before, by name: ids of runs never repeat."""
         self.machines = Machines()

@@ -141,7 +141,7 @@ class EpochPart:
         self.is_aside = path.suffix == ASIDE
         self._expected = expected
         self.damage = ""
-        """Which requests cannot be read any more, in words; their tables are not known."""
+        """Requests that cannot be read any more, in words; their tables are not known."""
         self.end = expected
         """The number behind the last request up to here, of the epoch."""
         self.torn = False
@@ -193,7 +193,7 @@ class OpenEpoch:
     def __init__(self, directory: Path, epoch: int, paths: Sequence[Path]) -> None:
         self.epoch = epoch
         self.gaps = _read_gaps(directory, epoch)
-        """By table, since when (Unix seconds) writes passed without events, unannounced."""
+        """Unix seconds since which writes passed without events, unannounced, by table."""
         self._directory = directory
         self._paths = sorted(paths)
         self._progress = _read_progress(watermark_path(directory, epoch))

@@ -29,7 +29,7 @@ _TRANSIENT: Final = frozenset({408, 425, 429})
 
 _MOVED: Final = frozenset({301, 308})
 _UNREADABLE: Final = (ValueError, RecursionError)
-"""What msgspec raises for bytes that are not what was asked for."""
+"""Errors that msgspec raises for bytes of another shape than was asked for."""
 
 
 class AirflowRefused(Exception):
