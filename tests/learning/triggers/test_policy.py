@@ -130,7 +130,13 @@ def test_without_a_model_all_run_and_one_is_asked_for_when_there_is_enough() -> 
         if wave == 12:
             world.answer("level", None, "nobody trains here")
             world.use({"map": trained["map"]})
-    assert asked == {11: {"level", "map"}, 17: {"level"}, 23: {"level"}, 29: {"level"}}
+        if wave == 18:
+            world.answer("level", None, "nobody trains here")
+    # What was asked in wave 23 is never answered, and so nothing is asked again.
+    assert asked == {11: {"level", "map"}, 17: {"level"}, 23: {"level"}}
     report = world.policy("index").report()
     assert report is not None
-    assert report.words == "`level`: made in every wave: nobody trains here."
+    assert report.words == (
+        "`level`: made in every wave: nobody trains here; 10 waves never give a model that keeps "
+        "0.95, as that takes 69 without a violation: raise `waves` to 69."
+    )
