@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from tests.hostile_lives import TABLE, Life
-from tests.seeds import seeds
+from tests.seeds import each_seed
 
 from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
 from headgate.replay.tables import UNKNOWN, RecordedTables
 
 
-@pytest.mark.parametrize("seed", seeds(150, 20_000))
+@each_seed(150, 20_000)
 def test_a_replay_knows_what_hbase_showed_or_that_it_guesses(seed: int) -> None:
     chance = random.Random(seed)
     life = Life(chance)

@@ -7,7 +7,7 @@ import random
 import pytest
 from msgspec.structs import replace
 from tests.hostile_lives import TABLE, Life
-from tests.seeds import seeds
+from tests.seeds import each_seed
 
 from headgate.engine import WatchedContainer
 from headgate.events import (
@@ -284,7 +284,7 @@ def changed_since(dated: Dated) -> ChangedCells:
     return ChangedCells(view, dated.state())
 
 
-@pytest.mark.parametrize("seed", seeds(150, 20_000))
+@each_seed(150, 20_000)
 def test_changes_between_two_cuts_are_what_hbase_shows(seed: int) -> None:
     chance = random.Random(seed)
     life = Life(chance, columns=COLUMNS)

@@ -6,10 +6,9 @@ whose clock and outcomes the engine does not know.
 
 import random
 
-import pytest
 from msgspec.structs import replace
 from tests.hostile_lives import START, TABLE, Life
-from tests.seeds import seeds
+from tests.seeds import each_seed
 from tests.simulated_hbase import SimulatedTable
 
 from headgate.engine import (
@@ -159,17 +158,17 @@ def live(seed: int, *, before: int, requests: int, **life) -> None:
         assert not cells.reads.unsettled
 
 
-@pytest.mark.parametrize("seed", seeds(40, 20_000))
+@each_seed(40, 20_000)
 def test_of_a_life_that_it_hears_whole_the_engine_knows_what_hbase_shows(seed):
     live(seed, before=0, requests=12)
 
 
-@pytest.mark.parametrize("seed", seeds(40, 20_000))
+@each_seed(40, 20_000)
 def test_so_it_does_of_rows_that_were_there_before(seed):
     live(seed, before=5, requests=12)
 
 
-@pytest.mark.parametrize("seed", seeds(40, 20_000))
+@each_seed(40, 20_000)
 def test_so_it_does_where_cells_expire(seed):
     ttls = random.Random(seed).choice(({}, {b"f": 60_000}, {b"f": 9_000, b"g": 400_000}))
     live(seed, before=3, requests=12, table=SimulatedTable(ttls, START), cell_ttls=True)
