@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import cast
 
 import msgspec
@@ -60,6 +61,9 @@ class Listeners:
             )
             for name, listener in self._configured()
         }
+        mark = f"{config.name}#{secrets.token_hex(4)}"
+        for dialer in self._dialers.values():
+            dialer.mark = mark
         self._formats = {
             name: UpstreamFormats(self._dialers[name], Dialect(name), listener)
             for name, listener in self._configured()
@@ -69,7 +73,7 @@ class Listeners:
         """Those of the listeners that are open."""
         self._sweepers: list[Sweeper] = []
         self._servers: list[asyncio.Server | TlsServer] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     def _configured(self) -> list[tuple[str, Listener]]:
         found = (("thrift1", self._config.thrift1), ("thrift2", self._config.thrift2))
@@ -121,9 +125,15 @@ class Listeners:
     def _check_upstreams(self) -> None:
         for name, dialer in self._dialers.items():
             checker = HealthChecker(dialer, self._formats[name], time.perf_counter)
-            task = self._loop.create_task(checker.run())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._run(checker.run())
+            # Now that clients are accepted, the way to an upstream may lead back to here.
+            for upstream in dialer.pool.members:
+                self._run(self._formats[name].find(upstream))
+
+    def _run(self, work: Coroutine[object, object, object]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- clients
 
@@ -229,9 +239,14 @@ class Listeners:
         self._config = config
         for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
             if listener is not None:
+                pool, formats = self._dialers[name].pool, self._formats[name]
                 self._dialers[name].connect_seconds = config.connect_seconds
-                self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
-                self._formats[name].reconfigure(listener)
+                before = pool.members
+                pool.reconfigure(listener.upstreams, listener.health)
+                formats.reconfigure(listener)
+                for upstream in pool.members:
+                    if upstream not in before:
+                        self._run(formats.find(upstream))
         limits = _served(config.limits)
         self._holdings.limit = limits.waiting_bytes
         listeners = dict(self._configured())

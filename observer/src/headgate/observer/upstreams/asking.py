@@ -6,6 +6,7 @@ import asyncio
 from enum import Enum
 from typing import Final, cast
 
+from headgate.observer.upstreams.circles import Circle, arguments, circle_in
 from headgate.observer.upstreams.dialing import Dialed, Dialer
 from headgate.observer.upstreams.pool import Upstream
 from headgate.wire import (
@@ -62,19 +63,28 @@ async def ask(
 ) -> Message | None:
     """Return a server's reply to a call; None: it closes the connection or answers otherwise.
 
+    The call bears the observer's mark, by which observers notice that they stand in a circle.
+
     Raises:
         UnsupportedProtocol: it answers in something that is no Thrift, and says what.
+        Circle: the call came back to an observer that it had passed.
         OSError: it takes no connection.
         TimeoutError: likewise, or there is no reply for so many seconds.
     """
-    question = _Question(call(format_, method))
+    way = (dialer.mark,) if dialer.mark else ()
+    question = _Question(call(format_, method, arguments(way)))
     await dialer.open(upstream, lambda: question)
     try:
         async with asyncio.timeout(seconds):
             reply = await question.reply
     finally:
         question.close()
-    return reply if reply is not None and reply.name == method else None
+    if reply is None or reply.name != method:
+        return None
+    circle = circle_in(reply)
+    if circle:
+        raise Circle(circle)
+    return reply
 
 
 def reply_kind(reply: Message) -> ReplyKind:

@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from headgate.observer.upstreams.circles import circle_text
 from headgate.observer.upstreams.pool import Upstream, UpstreamHealth, UpstreamPool
 from headgate.settings import Credentials
 
@@ -89,6 +90,8 @@ class Dialer:
         self.pool = pool
         self.connect_seconds = connect_seconds
         self._credentials = credentials
+        self.mark = ""
+        """The observer's mark in its checks of upstreams; empty: they bear none."""
         self.own: Collection[tuple[str, int]] = ()
         """Hosts (numbers) and ports that this observer listens on: no upstream is there."""
         self._turn = 0
@@ -109,6 +112,9 @@ class Dialer:
         while (
             upstream := before if again and before not in reasons else pool.choose(reasons)
         ) is not None:
+            if upstream.circle:
+                reasons[upstream] = circle_text(upstream.circle)
+                continue
             try:
                 await self.open(upstream, lambda upstream=upstream: protocol(upstream))  # type: ignore[misc]
             except (OSError, TimeoutError) as error:

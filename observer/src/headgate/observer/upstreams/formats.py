@@ -11,6 +11,7 @@ from msgspec import Struct
 from headgate.hbase import Dialect
 from headgate.observer.config import Listener, UpstreamProtocol, UpstreamTransport
 from headgate.observer.upstreams.asking import FORMATS, PING, ReplyKind, ask, reply_kind
+from headgate.observer.upstreams.circles import Circle
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.pool import Upstream, UpstreamHealth
 from headgate.wire import (
@@ -127,6 +128,9 @@ class UpstreamFormats:
         """Return what an upstream speaks now, as far as it says anything."""
         try:
             return await self.ask(upstream)
+        except Circle as error:
+            self._dialer.pool.leads_back(upstream, str(error))
+            return DetectedFormat()
         except OSError:
             return DetectedFormat()
         except Exception:  # noqa: BLE001 - others are served all the same

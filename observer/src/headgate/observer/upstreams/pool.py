@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headgate.observer.config import HealthChecks
+from headgate.observer.upstreams.circles import circle_text
 from headgate.settings import parse_address
 
 _log = structlog.get_logger("headgate.observer.upstreams.pool")
@@ -53,6 +54,7 @@ class Upstream:
     __slots__ = (
         "address",
         "chosen",
+        "circle",
         "failed",
         "failures",
         "health",
@@ -87,6 +89,8 @@ class Upstream:
         """Checks in a row that it did not answer."""
         self.suspected = False
         """Whether it has just broken requests: others are better until a check has passed."""
+        self.circle = ""
+        """The way from it back to an observer that stands before it; no client goes there then."""
         self.chosen = 0
         """The turn in which it was last chosen."""
 
@@ -213,6 +217,16 @@ class UpstreamPool:
         upstream.passed = upstream.silent = 0
         self._fall(upstream, reason)
 
+    def leads_back(self, upstream: Upstream, way: str) -> None:
+        """Note that a call to it came back to an observer that it had passed.
+
+        No client goes there before ``rise`` checks have passed.
+        """
+        upstream.failures += 1
+        upstream.passed = upstream.silent = 0
+        upstream.circle = way
+        self._fall(upstream, circle_text(way))
+
     # -- what checks say
 
     def passed(self, upstream: Upstream) -> None:
@@ -221,7 +235,7 @@ class UpstreamPool:
         upstream.suspected = False
         upstream.passed += 1
         if upstream.health is UpstreamHealth.UNHEALTHY and upstream.passed >= self.checks.rise:
-            upstream.health, upstream.reason = UpstreamHealth.HEALTHY, ""
+            upstream.health, upstream.reason, upstream.circle = UpstreamHealth.HEALTHY, "", ""
             _log.info("upstream is healthy", listener=self.listener, upstream=upstream.address)
 
     def failed(self, upstream: Upstream, failure: CheckFailure, reason: str) -> None:
@@ -286,7 +300,7 @@ class UpstreamPool:
         for address in wanted:
             upstream = self._members.setdefault(address, Upstream(address))
             if upstream.health is UpstreamHealth.DRAINING:
-                upstream.health, upstream.reason = UpstreamHealth.HEALTHY, ""
+                upstream.health, upstream.reason, upstream.circle = UpstreamHealth.HEALTHY, "", ""
                 upstream.failed = upstream.passed = 0
 
     def _forget_if_drained(self, upstream: Upstream) -> None:

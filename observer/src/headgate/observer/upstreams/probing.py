@@ -17,6 +17,7 @@ import structlog
 from headgate.hbase import Dialect
 from headgate.observer.config import Check
 from headgate.observer.upstreams.asking import PING, ReplyKind, ask, reply_kind
+from headgate.observer.upstreams.circles import Circle
 from headgate.observer.upstreams.dialing import Dialer, reason_of
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import CheckFailure, Upstream
@@ -77,6 +78,8 @@ class HealthChecker:
         try:
             async with asyncio.timeout(checks.timeout_seconds):
                 problem = await self._ask(upstream)
+        except Circle as error:
+            self._pool.leads_back(upstream, str(error))
         except ConnectionRefusedError as error:
             self._pool.refused(upstream, reason_of(error))
         except TimeoutError:
@@ -99,8 +102,10 @@ class HealthChecker:
         """Return what is wrong with an upstream's answer; nothing when it is well."""
         check = self._pool.checks.check
         if check is Check.CONNECT:
-            await self._dialer.visit(upstream)
-            return ""
+            if not upstream.circle:
+                await self._dialer.visit(upstream)
+                return ""
+            check = Check.PING
         method = _METHODS[check][self._formats.dialect]
         known = self._formats.known(upstream)
         if known is None:

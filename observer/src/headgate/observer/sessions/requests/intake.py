@@ -19,6 +19,13 @@ from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.dispatching import RequestDispatcher
 from headgate.observer.sessions.requests.forwarding import Forwarder
 from headgate.observer.sessions.requests.holdings import LARGE
+from headgate.observer.upstreams.circles import (
+    CHECKS,
+    circle_reply,
+    is_circle,
+    passed_on,
+    way_of,
+)
 from headgate.wire import Message, MessageReader, MessageType, ProtocolError
 
 _clock: Final = perf_counter
@@ -198,6 +205,11 @@ class RequestIntake:
         if message.name == IDENTIFY and message.name not in self._methods:
             self._answers.identification(message)
             return
+        if message.name in CHECKS and message.raw[message.body]:
+            way = way_of(message)
+            if way:
+                self._pass_check_on(message, way)
+                return
         if len(message.raw) > endpoint.part_bytes:
             self.reading = Reading(self._dialect, message, endpoint.limits)
             self._read_bytes = len(message.raw)
@@ -212,6 +224,16 @@ class RequestIntake:
         endpoint.patterns.consider(request)
         dispatcher = self.dispatcher
         dispatcher.wait_for_room(request, dispatcher.take(request))
+
+    def _pass_check_on(self, message: Message, way: tuple[str, ...]) -> None:
+        """Pass on another observer's check of its upstream, unless it has been here before."""
+        mark = self._endpoint.dialer.mark
+        on = (*way, mark)
+        if is_circle(way, mark):
+            self._answers.answer(message, circle_reply(message, on))
+            return
+        request = read_request(self._dialect, passed_on(message, on), self._endpoint.limits)
+        self.dispatcher.wait_for_room(request, self.dispatcher.take(request))
 
     def _read_on(self, message: Message) -> None:
         """Read some more of a large request; take it, as if it came now, when all is read."""
