@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, StringType, StructType
 from stored_table import Rows, StoredTable, run_over
 
-from headgate.events import Item, KeyForm, key_text
+from headgate.engine import WatchedContainer
+from headgate.events import Container, ContainerId, Item, KeyForm, key_text
 from headgate.spark import containers
 from headgate.spark.source import datasource
 from headgate.spark.source.datasource import HBaseReader, HBaseWriter, TableOptions
-from headgate.spark.views import ViewError
+from headgate.spark.views import ViewError, view_of
+from headgate.spark.writing import task_options
 
 BYTES = st.binary(max_size=6) | st.sampled_from(
     [b"\xff", b"\xfe", b"\\", b"\\xFF", b"a\0b", b"f:x", b"g:x", b"row", "é".encode(), b"\xe9"]
@@ -105,20 +109,27 @@ def test_a_step_deletes_rows_by_text_or_bytes(table: StoredTable, row: str | byt
 
 
 ITEMS = st.builds(
-    lambda column, start, stop: Item("t", column[0], column[1], start, stop),
+    lambda column, rows: Item("t", *column, *rows),
     st.sampled_from([(None, None), (b"f", None), (b"f", b"a"), (b"f", b"b"), (b"g", b"a")]),
-    st.sampled_from([b"", b"r2"]),
-    st.sampled_from([b"r2\0", b"r3", None]),
+    st.sampled_from(
+        [(b"", None), (b"r2", None), (b"", b"r2\0"), (b"r2", b"r3"), (b"r1", b"r1\0"), (b"s", b"t")]
+    ),
 )
+"""Tables, families, columns, cells, ranges and prefixes of rows."""
 CELLS = [b"f:a", b"f:b", b"f:c", b"g:a", b"g:b"]
+GROUPS = st.lists(ITEMS, min_size=1, max_size=4)
 
 
-@given(st.lists(ITEMS, min_size=1, max_size=4))
+def full_table() -> Rows:
+    return {row: dict.fromkeys(CELLS, b"1") for row in (b"r1", b"r2", b"r3", b"s1")}
+
+
+@given(GROUPS)
 def test_a_step_deletes_what_its_container_is_and_nothing_else(items: list[Item]) -> None:
-    full: Rows = {row: dict.fromkeys(CELLS, b"1") for row in (b"r1", b"r2", b"r3")}
+    full = full_table()
     with pytest.MonkeyPatch.context() as patch:
         table = behind(patch)
-        table.rows = {row: dict(cells) for row, cells in full.items()}
+        table.rows = full_table()
         inside = [row for row in full if any(item.has_row(row) for item in items)]
 
         run_over(*items).delete(inside, "c")
@@ -128,6 +139,93 @@ def test_a_step_deletes_what_its_container_is_and_nothing_else(items: list[Item]
             for row, cells in full.items()
         }
         assert table.rows == {row: cells for row, cells in left.items() if cells}
+
+
+Values = dict[bytes, bytes | None]
+FRAMES = st.dictionaries(
+    st.sampled_from([b"r0", b"r1", b"r2", b"r3", b"s1"]),
+    st.fixed_dictionaries(dict.fromkeys(CELLS, st.sampled_from([None, None, b"2"]))),
+    min_size=1,
+)
+
+
+@pytest.mark.parametrize("by_tasks", [False, True], ids=["driver", "tasks"])
+@given(GROUPS, FRAMES, st.sets(st.sampled_from(CELLS), min_size=1))
+def test_a_step_writes_what_its_container_is_and_nothing_else(
+    by_tasks: bool, items: list[Item], rows: dict[bytes, Values], written: set[bytes]
+) -> None:
+    """Write frames with nulls and values in and outside of random groups of containers."""
+    columns = [c for c in CELLS if c in written and any(item.has_column(c) for item in items)]
+    asked = {(row, c): rows[row][c] for row in rows for c in columns}
+    inside = {cell for cell in asked if has(items, *cell)}
+    allowed = {row for row, _ in inside} == set(rows) and all(
+        cell in inside for cell, value in asked.items() if value is not None
+    )
+    expected = full_table()
+    if allowed:
+        for row, column in inside:
+            expected.setdefault(row, {})[column] = asked[row, column] or b""
+            if asked[row, column] is None:
+                del expected[row][column]
+    with pytest.MonkeyPatch.context() as patch:
+        table = behind(patch)
+        table.rows = full_table()
+
+        with nullcontext() if allowed or not columns else pytest.raises(ViewError, match="'c'"):
+            write_frame(items, rows, columns, by_tasks=by_tasks)
+
+        assert table.rows == {row: cells for row, cells in expected.items() if cells}
+
+
+def write_frame(
+    items: list[Item], rows: dict[bytes, Values], columns: list[bytes], *, by_tasks: bool
+) -> None:
+    names = {key_text(column): column for column in columns}
+    arrays = {"row": list(rows), **{n: [rows[row][c] for row in rows] for n, c in names.items()}}
+    frame = pa.table({name: pa.array(each, pa.binary()) for name, each in arrays.items()})
+    if not by_tasks:
+        run_over(*items).write(frame, "c")
+        return
+    view = view_of(WatchedContainer(Container(ContainerId("c"), tuple(items))))
+    address = {"host": "h", "port": "1", "table": "t", "codec": "opaque"}
+    schema = StructType()
+    for name in frame.column_names:
+        schema = schema.add(name, BinaryType())
+    options = TableOptions.parse(address | task_options(view, names))
+    HBaseWriter(options, schema).write(iter(frame.to_batches()))
+
+
+def test_a_null_outside_of_the_containers_rows_deletes_nothing(table: StoredTable) -> None:
+    table.rows = {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
+    frame = pa.table({"row": ["a1", "b1"], "a": pa.array(["2", None], pa.string())})
+
+    with pytest.raises(ViewError, match=r"row b1 is not in container 'c', .* from a to before b"):
+        run_over(Item("t", b"f", b"a", b"a", b"b")).write(frame, "c")
+    assert table.rows == {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
+
+
+def test_a_value_names_the_rows_in_which_the_container_has_its_column(table: StoredTable) -> None:
+    items = Item("t", b"f", b"a"), Item("t", b"f", b"b", b"r1", b"r1\0")
+    frame = pa.table({"row": ["r1", "r2"], "a": ["1", "1"], "b": ["2", "2"]})
+
+    with pytest.raises(ViewError, match=r"row r2 has a value in column 'f:b', .* only in row r1"):
+        run_over(*items).write(frame, "c")
+    assert table.rows == {}
+
+
+def test_what_was_read_of_a_group_is_written_back_as_it_was(table: StoredTable) -> None:
+    table.rows = full_table()
+    run = run_over(Item("t", b"f", b"a", b"r1", b"r3"), Item("t", b"f", b"b", b"r2", b"s"))
+
+    run.write(run.read_arrow("c"), "c")
+
+    assert table.rows == full_table()
+
+
+def test_no_step_writes_notify_cells(table: StoredTable) -> None:
+    with pytest.raises(ViewError, match="'hg:all' is not in container 'c'"):
+        run_over(Item("t")).write(pa.table({"row": ["r"], "hg:all": ["1"]}), "c")
+    assert table.rows == {}
 
 
 def has(items: list[Item], row: bytes, column: bytes) -> bool:

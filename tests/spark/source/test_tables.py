@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.client import Region, ScanRange
-from headgate.engine import Codec, OnUndecodable
+from headgate.engine import OnUndecodable
 from headgate.spark.source.tables import (
     ColumnMapping,
+    ColumnTarget,
     ScannedColumns,
     split_extent,
     to_batch,
@@ -156,7 +157,7 @@ def write(table: Written, rows: dict[str, tuple[float | None, float | None]]) ->
             "b": pa.array([b for _, b in rows.values()], pa.float64()),
         }
     )
-    targets = {"a": (b"f:a", Codec()), "b": (b"f:b", Codec())}
+    targets = {"a": ColumnTarget(b"f:a"), "b": ColumnTarget(b"f:b")}
     return write_batch(cast(Any, table), "t", frame, targets, None)
 
 

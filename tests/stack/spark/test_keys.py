@@ -154,6 +154,30 @@ def test_each_part_of_a_group_is_read_in_its_own_rows(
     ]
 
 
+def test_a_group_is_written_in_its_own_rows_alone(
+    stack: RunningStack, spark: SparkSession, connection: Thrift2Connection, path: str
+) -> None:
+    table = stack.table(f"keys_written_{path}", ["f"])
+    connection.put_columns(table, [b"a1", b"b1"], {b"f:a": [b"1", b"1"], b"f:b": [b"1", b"1"]})
+    before = stored(stack, table)
+    parts = Item(table, b"f", b"a", b"a", b"b"), Item(table, b"f", b"b", b"a1", b"a1\0")
+    run = run_of(stack, spark, c=parts)
+
+    for row, values, refused in (
+        ("b1", "cast(null AS string) a, cast(null AS string) b", "row b1 is not in container 'c'"),
+        ("a2", "'2' a, '2' b", "row a2 has a value in column 'f:b'"),
+    ):
+        with pytest.raises(Exception, match=refused):  # Spark's own, which holds the text
+            run.write(spark.sql(f"SELECT '{row}' row, {values}"), "c")
+    assert stored(stack, table) == before
+
+    run.write(spark.sql("SELECT 'a1' row, '2' a, cast(null AS string) b"), "c")
+    run.write(spark.sql("SELECT 'a2' row, '2' a, cast(null AS string) b"), "c")
+
+    after = {b"a1": {b"f:a": b"2"}, b"a2": {b"f:a": b"2"}, b"b1": before[b"b1"]}
+    assert stored(stack, table) == after
+
+
 TYPES = (
     (CodecName.UTF8, "double", b"7.0"),
     (CodecName.UTF8, "long", b"7"),

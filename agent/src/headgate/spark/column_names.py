@@ -173,7 +173,7 @@ def _target(view: ContainerView, names: ColumnNames, name: str) -> bytes:
             "family:qualifier"
         )
         raise ViewError(message)
-    if not any(item.has_column(column) for item in view.items):
+    if not view.has_column(column):
         known = ", ".join(sorted(map(names.name, view.declared))) or "none declared"
         message = (
             f"column {name!r} is not in container {view.name!r} (its columns: {known}); "

@@ -15,7 +15,14 @@ from headgate.events import KeyForm, key_bytes, key_text, printable_key
 from headgate.spark.column_names import ColumnNames
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
-from headgate.spark.source.tables import PAGE, ROW, ColumnMapping, ScannedColumns, to_batch
+from headgate.spark.source.tables import (
+    PAGE,
+    ROW,
+    ColumnMapping,
+    ScannedColumns,
+    range_texts,
+    to_batch,
+)
 from headgate.spark.source.undecodable import UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
 from headgate.spark.views import ContainerView
@@ -158,7 +165,7 @@ class ContainerReader:
         if view.extent.stop is not None:
             reader = reader.option("stop", printable_key(view.extent.stop))
         if not view.uniform:
-            ranges = {place: _texts(view.ranges(m.column)) for place, m in places.items()}
+            ranges = {place: range_texts(view.ranges(m.column)) for place, m in places.items()}
             reader = reader.option("ranges", json.dumps(ranges))
         return reader.load()
 
@@ -190,10 +197,6 @@ def _mappings(
         )
         for name, column in names.names(columns).items()
     ]
-
-
-def _texts(ranges: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[str, str | None]]:
-    return [(key_text(start), None if stop is None else key_text(stop)) for start, stop in ranges]
 
 
 def _inside(

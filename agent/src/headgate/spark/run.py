@@ -374,7 +374,8 @@ class Run:
         Writing the same frame again, as Spark does when it repeats a task and as the next attempt
         of a run does, leaves the table as it is: every cell has the value of the last put. Rows
         are atomic one by one, not together. A null deletes the cell, after the row's values are
-        put: leave a column or a row out of the frame where what is stored is to stay.
+        put: leave a column or a row out of the frame where what is stored is to stay. In a row in
+        which the container does not have the column, a null says nothing.
 
         Args:
             frame: ``row`` (text of the key, binary or integer) and a column for each HBase column,
@@ -387,7 +388,9 @@ class Run:
                 what a null deleted stays so for this timestamp and all before.
 
         Raises:
-            ViewError: a column has no place in the container.
+            ViewError: a column has no place in the container, or a row, or a value in it, is
+                outside. The driver writes nothing then; tasks, which check a batch at a time, may
+                have written other rows.
             RunCancelled: the run was cancelled.
             RequestRefused: the observer found the run fenced off by a newer attempt, or the
                 server refused.

@@ -69,6 +69,12 @@ class ContainerView(Struct, frozen=True):
             return False
         return any(item.has_row(row) and item.has_column(column) for item in self.items)
 
+    def has_column(self, column: bytes) -> bool:
+        """Return whether the container has a column in any row; notify columns are in none."""
+        if column.startswith(_NOTIFY):
+            return False
+        return any(item.has_column(column) for item in self.items)
+
     def is_open(self, row: bytes, family: bytes) -> bool:
         """Return whether the container has cells of a row whose columns it does not name.
 

@@ -16,7 +16,7 @@ from headgate.events import Origin, encode_origin, key_text, printable_key
 from headgate.spark.column_names import target_columns
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
-from headgate.spark.source.tables import ROW, write_batch
+from headgate.spark.source.tables import ROW, ColumnTarget, range_texts, write_batch
 from headgate.spark.views import ContainerView, ViewError
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class ContainerWriter:
             limits: what of a frame of Spark's the driver writes.
 
         Raises:
-            ViewError: a column has no place in the container.
+            ViewError: a column has no place in the container, or a row is not in it. The driver
+                writes nothing then; tasks may have written other rows.
             RequestRefused: the observer or the server refused.
         """
         names = [name for name in _names(frame) if name != ROW]
@@ -88,9 +89,10 @@ class ContainerWriter:
                 connection,
                 view.table,
                 local,
-                {name: (column, view.codec) for name, column in targets.items()},
+                _places(view, targets),
                 self._origin,
                 timestamp,
+                view.name,
             )
         self.rows_written += written
         return written
@@ -129,8 +131,8 @@ class ContainerWriter:
         counted = Observation()
         # Names are any text: Spark is given numbers, by the places of the columns.
         places = [ROW if name == ROW else f"c{at}" for at, name in enumerate(frame.columns)]
-        columns = {
-            place: key_text(targets[name])
+        numbered = {
+            place: targets[name]
             for place, name in zip(places, frame.columns, strict=True)
             if name != ROW
         }
@@ -140,7 +142,7 @@ class ContainerWriter:
             .write.format("headgate")
             .mode("append")
             .options(**self._containers.address(view.table, view.codec))
-            .option("columns", json.dumps(columns))
+            .options(**task_options(view, numbered))
             .option("origin", base64.b64encode(encode_origin(self._origin)).decode())
         )
         if timestamp is not None:
@@ -149,6 +151,33 @@ class ContainerWriter:
         rows = int(counted.get["rows"])
         self.rows_written += rows
         return rows
+
+
+def task_options(view: ContainerView, targets: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the data source's options that say where in a container columns are written.
+
+    Args:
+        view: the container.
+        targets: HBase's column for each column of the frame.
+    """
+    places = _places(view, targets)
+    ranges = {n: range_texts(t.ranges) for n, t in places.items() if t.ranges is not None}
+    columns = {name: key_text(target.column) for name, target in places.items()}
+    return {
+        "columns": json.dumps(columns),
+        "ranges": json.dumps(ranges),
+        "container": view.name,
+    }
+
+
+def _places(view: ContainerView, targets: Mapping[str, bytes]) -> dict[str, ColumnTarget]:
+    """Return where in a container columns are written: each only in the rows that have it."""
+    everywhere = (b"", None)
+    places: dict[str, ColumnTarget] = {}
+    for name, column in targets.items():
+        ranges = view.ranges(column)
+        places[name] = ColumnTarget(column, view.codec, None if everywhere in ranges else ranges)
+    return places
 
 
 def _collected(frame: DataFrame, limits: DriverLimits) -> pa.Table | None:

@@ -63,6 +63,7 @@ from headgate.spark.source.tables import (
     PAGE,
     ROW,
     ColumnMapping,
+    ColumnTarget,
     RowRanges,
     read_batches,
     split_extent,
@@ -102,6 +103,7 @@ class TableOptions:
     timestamp: int | None
     on_undecodable: OnUndecodable
     ranges: Mapping[str, RowRanges]
+    container: str
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> TableOptions:
@@ -136,6 +138,7 @@ class TableOptions:
             timestamp=_whole(options, "timestamp", None),
             on_undecodable=_policy(options.get("on_undecodable", OnUndecodable.NULL)),
             ranges=_ranges(options),
+            container=options.get("container", options["table"]),
         )
 
     def connect(self) -> Thrift2Connection:
@@ -334,7 +337,9 @@ class HBaseWriter(DataSourceArrowWriter):  # type: ignore[misc]
             message = f"the frame needs a column {ROW!r} with the rows' keys"
             raise OptionError(message)
         self._targets = {
-            name: (options.column(name), options.codec_of(name))
+            name: ColumnTarget(
+                options.column(name), options.codec_of(name), options.ranges.get(name)
+            )
             for name in schema.names
             if name != ROW
         }
@@ -352,5 +357,6 @@ class HBaseWriter(DataSourceArrowWriter):  # type: ignore[misc]
                     self._targets,
                     options.origin,
                     options.timestamp,
+                    options.container,
                 )
         return TaskCommit(rows)

@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from headgate.client import Region, ScanRange, Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
-from headgate.events import Origin, printable_key
+from headgate.events import Origin, key_text, printable_key
 from headgate.spark.source.keys import key_array, row_keys
 from headgate.spark.source.undecodable import UndecodedValues
 from headgate.spark.source.values import UnwritableValue, ValueType, to_bytes
+from headgate.spark.views import ViewError
 
 ROW: Final = "row"
 """Name of the frame's column with the row's key."""
@@ -35,6 +36,15 @@ class ColumnMapping(Struct, frozen=True):
     kind: ValueType = ValueType.DOUBLE
     ranges: RowRanges | None = None
     """The rows whose cells are seen; all where None."""
+
+
+class ColumnTarget(Struct, frozen=True):
+    """The HBase column (``family:qualifier``) that a frame's column is written to."""
+
+    column: bytes
+    codec: Codec = Codec()
+    ranges: RowRanges | None = None
+    """The rows in which it may be written; all where None."""
 
 
 class ScannedColumns:
@@ -110,6 +120,11 @@ def _is_in(row: bytes, ranges: RowRanges | None) -> bool:
     )
 
 
+def range_texts(ranges: RowRanges) -> list[tuple[str, str | None]]:
+    """Return ranges as the data source's option ``ranges`` spells them."""
+    return [(key_text(start), None if stop is None else key_text(stop)) for start, stop in ranges]
+
+
 def _schema(mappings: Sequence[ColumnMapping], row: ValueType) -> pa.Schema:
     fields = [(ROW, row.arrow), *((mapping.name, mapping.kind.arrow) for mapping in mappings)]
     return pa.schema(fields)
@@ -180,57 +195,156 @@ def write_batch(
     connection: Thrift2Connection,
     table: str,
     frame: pa.RecordBatch | pa.Table,
-    targets: Mapping[str, tuple[bytes, Codec]],
+    targets: Mapping[str, ColumnTarget],
     origin: Origin | None,
     timestamp: int | None = None,
+    container: str = "",
 ) -> int:
     """Write a frame's rows and return how many that were: none, where it has no other column.
 
     A null deletes the cell, so that nothing older stands where the frame says that nothing is. The
-    values of a row are put first, then what is null is deleted.
+    values of a row are put first, then what is null is deleted. A null in a row in which its column
+    must not be written says nothing; the row needs another column that may be.
 
     Args:
         connection: where to write.
         table: name of the table.
         frame: column ``row`` and those named in ``targets``.
-        targets: for each column, ``family:qualifier`` and codec.
+        targets: for each column, where it is written.
         origin: the run that writes.
         timestamp: of all cells in milliseconds; None lets the server choose.
+        container: its name, for messages.
 
     Raises:
         UnwritableValue: a codec has no bytes for a value, or a row has no key.
+        ViewError: a row, or a value in it, is outside of where its column may be written. Nothing
+            of the frame is written.
     """
     keys = row_keys(frame.column(ROW))
     columns = {
-        column: _written(frame, name, codec, keys) for name, (column, codec) in targets.items()
+        target.column: _written(frame, name, target, keys) for name, target in targets.items()
     }
     if not columns:
         return 0
+    inside = _inside(keys, targets)
+    if inside:
+        _check_rows(keys, targets, inside, container)
+        _check_values(keys, targets, columns, inside, container)
     connection.put_columns(table, keys, columns, timestamp=timestamp, origin=origin)
-    for missing, rows in _nulls(keys, columns).items():
+    for missing, rows in _nulls(keys, columns, inside).items():
         connection.delete(table, rows, missing, timestamp=timestamp, origin=origin)
     return len(keys)
 
 
 def _written(
-    frame: pa.RecordBatch | pa.Table, name: str, codec: Codec, keys: Sequence[bytes]
+    frame: pa.RecordBatch | pa.Table, name: str, target: ColumnTarget, keys: Sequence[bytes]
 ) -> list[bytes | None]:
     try:
-        return to_bytes(frame.column(name), codec)
+        return to_bytes(frame.column(name), target.codec)
     except UnwritableValue as error:
         row = "" if error.at is None else f"row {printable_key(keys[error.at])}, "
-        message = f"{row}column {name!r}: {error}"
+        # Frames for tasks have numbers for names.
+        message = f"{row}column {printable_key(target.column)!r}: {error}"
         raise UnwritableValue(message, error.at) from error
 
 
+def _inside(
+    keys: Sequence[bytes], targets: Mapping[str, ColumnTarget]
+) -> dict[bytes, Sequence[bool]]:
+    """Return for each column that not all rows may have, which rows may."""
+    of_ranges: dict[RowRanges, Sequence[bool]] = {}
+    for target in targets.values():
+        if target.ranges is not None and target.ranges not in of_ranges:
+            of_ranges[target.ranges] = [_is_in(key, target.ranges) for key in keys]
+    return {
+        target.column: of_ranges[target.ranges]
+        for target in targets.values()
+        if target.ranges is not None and not all(of_ranges[target.ranges])
+    }
+
+
+def _check_rows(
+    keys: Sequence[bytes],
+    targets: Mapping[str, ColumnTarget],
+    inside: Mapping[bytes, Sequence[bool]],
+    container: str,
+) -> None:
+    if any(target.column not in inside for target in targets.values()):
+        return
+    outside = [key for key, *may in zip(keys, *inside.values(), strict=True) if not any(may)]
+    if not outside:
+        return
+    ranges = dict.fromkeys(each for t in targets.values() for each in t.ranges or ())
+    message = (
+        f"row {_first(outside)} is not in container {container!r}, which has the frame's columns "
+        f"in {_words(tuple(ranges))}: leave it out of the frame, or write it to a container that "
+        "has it"
+    )
+    raise ViewError(message)
+
+
+def _check_values(
+    keys: Sequence[bytes],
+    targets: Mapping[str, ColumnTarget],
+    columns: Mapping[bytes, Sequence[bytes | None]],
+    inside: Mapping[bytes, Sequence[bool]],
+    container: str,
+) -> None:
+    for target in targets.values():
+        if target.ranges is None or target.column not in inside:
+            continue
+        cells = zip(keys, columns[target.column], inside[target.column], strict=True)
+        outside = [key for key, value, may in cells if value is not None and not may]
+        if outside:
+            message = (
+                f"row {_first(outside)} has a value in column "
+                f"{printable_key(target.column)!r}, which container {container!r} has only in "
+                f"{_words(target.ranges)}: leave it null there, or write it to a container that "
+                "has it"
+            )
+            raise ViewError(message)
+
+
+def _first(rows: Sequence[bytes]) -> str:
+    others = f" (and {len(rows) - 1:,} more)" if len(rows) > 1 else ""
+    return printable_key(rows[0]) + others
+
+
+def _words(ranges: RowRanges) -> str:
+    """Return ranges of rows in words."""
+    return " and ".join(
+        f"row {printable_key(start)}"
+        if stop == start + b"\0"
+        else f"rows from {printable_key(start) or 'the first'}"
+        + (" on" if stop is None else f" to before {printable_key(stop)}")
+        for start, stop in ranges
+    )
+
+
 def _nulls(
-    keys: Sequence[bytes], columns: Mapping[bytes, Sequence[bytes | None]]
+    keys: Sequence[bytes],
+    columns: Mapping[bytes, Sequence[bytes | None]],
+    inside: Mapping[bytes, Sequence[bool]],
 ) -> dict[tuple[bytes, ...], list[bytes]]:
-    """Return the rows that lack the same columns, by these columns."""
-    gaps = {column: values for column, values in columns.items() if None in values}
+    """Return the rows that lack the same columns, by these columns.
+
+    Args:
+        keys: the rows.
+        columns: for each column its values in these rows.
+        inside: for each column that not all rows may have, which rows may.
+    """
+    gaps = {
+        column: [value is None for value in values]
+        for column, values in columns.items()
+        if None in values
+    }
+    for column in gaps.keys() & inside.keys():
+        gaps[column] = [
+            null and may for null, may in zip(gaps[column], inside[column], strict=True)
+        ]
     rows: dict[tuple[bytes, ...], list[bytes]] = {}
-    for key, values in zip(keys, zip(*gaps.values(), strict=True), strict=False):
-        missing = tuple(c for c, value in zip(gaps, values, strict=True) if value is None)
+    for key, nulls in zip(keys, zip(*gaps.values(), strict=True), strict=False):
+        missing = tuple(c for c, null in zip(gaps, nulls, strict=True) if null)
         if missing:
             rows.setdefault(missing, []).append(key)
     return rows
