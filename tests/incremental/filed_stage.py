@@ -20,10 +20,11 @@ from headgate.incremental.epochs.writing import reader_of
 from headgate.incremental.stages.carried import given_to_tasks
 from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.buckets import even_buckets
-from headgate.incremental.state.files import FileStore
+from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.keys import key_value
-from headgate.incremental.state.manifest import BucketState
+from headgate.incremental.state.manifest import BucketState, WaitingUnits
 from headgate.incremental.state.names import Writer
+from headgate.incremental.waiting import waiting_rows
 
 
 class FiledStage:
@@ -36,6 +37,7 @@ class FiledStage:
         self.store = FileStore.at(folder)
         self.buckets = tuple(BucketState(bucket) for bucket in even_buckets(bits))
         self.runs = 0
+        self.waiting: dict[str, list[FileRef]] = {}
 
     def epoch(
         self, increments: Mapping[str, pa.Table], whole: Iterable[str] = ()
@@ -43,11 +45,31 @@ class FiledStage:
         self.runs += 1
         writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
         outcomes = translate_in_driver(
-            self.spec, self.store, writer, self.buckets, increments, frozenset(whole)
+            self.spec,
+            self.store,
+            writer,
+            self.buckets,
+            increments,
+            frozenset(whole),
+            self.waited(whole),
         )
         done = finished(self.spec, self.store, writer, self.buckets, outcomes)
         self.buckets = done.buckets
+        self.wait(done)
         return self.rows_of(done)
+
+    def waited(self, whole: Iterable[str]) -> dict[str, pa.Table]:
+        """Units of all groups that no group was given so far, by flow."""
+        for flow in whole:
+            self.waiting.pop(flow, None)
+        units = {flow: (WaitingUnits(tuple(refs)),) for flow, refs in self.waiting.items()}
+        return waiting_rows(self.store, self.spec.name, units)
+
+    def wait(self, done: EpochOutcome) -> None:
+        if done.groups:
+            self.waiting = {}
+        for flow, refs in done.waiting.items():
+            self.waiting.setdefault(flow, []).extend(refs)
 
     def rows_of(self, done: EpochOutcome) -> dict[str, list[dict[str, Any]]]:
         return {
@@ -89,9 +111,17 @@ class SparkStage(FiledStage):
         writer = Writer(self.spec.name, f"r{self.runs}", 1, "holder")
         frames = {flow: given_to_tasks(self.spark, rows) for flow, rows in increments.items()}
         outcomes = translate_by_spark(
-            self.spec, self.store, writer, self.buckets, frames, frozenset(whole), self.mode
+            self.spec,
+            self.store,
+            writer,
+            self.buckets,
+            frames,
+            frozenset(whole),
+            self.mode,
+            self.waited(whole),
         )
         left = self.mode.left_of(self.buckets)
         done = finished(self.spec, self.store, writer, left, outcomes)
         self.buckets = done.buckets
+        self.wait(done)
         return self.rows_of(done)

@@ -37,13 +37,15 @@ class ReferenceStage:
         self.stage = stage.spec
         self.state: dict[Any, list[Adu]] = {}
         self.keys: dict[Any, Any] = {}
+        self.waiting: dict[str, list[Adu]] = {}
+        """By flow, units of all groups that came when there was no group."""
 
     def epoch(self, increments: Mapping[str, Iterable[Adu]]) -> dict[str, list[Adu]]:
         """Return what one epoch puts out, by flow."""
         stage = self.stage
         assert stage.translate is not None
         arrived: dict[Any, dict[str, list[Adu]]] = {}
-        everywhere: dict[str, list[Adu]] = {flow: [] for flow in stage.inputs}
+        everywhere = {flow: self.waiting.pop(flow, []) for flow in stage.inputs}
         for name, flow in stage.inputs.items():
             for number, row in enumerate(increments.get(name, ())):
                 if flow.route_by is Route.EACH:
@@ -62,6 +64,8 @@ class ReferenceStage:
         loopback = stage.state
         if loopback is not None and loopback.outer is Outer.FULL:
             groups = list(dict.fromkeys([*groups, *self.state]))
+        if not groups:
+            self.waiting = everywhere
         outputs: dict[str, list[Adu]] = {flow: [] for flow in stage.outputs}
         local: dict[Any, list[Adu]] = {}
         remote: list[tuple[Any, Adu]] = []

@@ -11,6 +11,7 @@ import pyarrow as pa
 from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
 from headgate.events import Cut, KeyForm
 from headgate.incremental import Stage
+from headgate.incremental.state import FileStore
 from headgate.spark import Increment, KafkaAddress, NamedColumns, Run, StageRequest, decode_result
 
 
@@ -86,6 +87,11 @@ class ScriptedFlow:
         self.spark: Any = None
         """A session, where runs are to have one."""
         self._runs = 0
+
+    @property
+    def store(self) -> FileStore:
+        """Where the files of the stages are."""
+        return FileStore.at(self.path)
 
     def request(
         self,

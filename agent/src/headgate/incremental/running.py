@@ -43,6 +43,7 @@ from headgate.incremental.state.manifest import (
     Manifest,
     Publication,
     Sending,
+    WaitingUnits,
     WrittenBy,
     read_manifest,
     write_manifest,
@@ -52,6 +53,7 @@ from headgate.incremental.state.rows import Match
 from headgate.incremental.stored import stage_name
 from headgate.incremental.topics.kafka import KafkaTopics, Topics
 from headgate.incremental.topics.sending import TopicSink
+from headgate.incremental.waiting import Waiting, still_waiting, waiting_after, waiting_rows
 from headgate.spark import KafkaAddress, Run, StageRequest, StageResult
 
 MODE: Final = "mode"
@@ -163,8 +165,10 @@ class StageRun:
             topic.check_place(self._topics)
         increments = {name: self._increment(name, known) for name in self._stage.inputs}
         buckets = self._buckets() if known is None else known.buckets
+        whole_flows = frozenset(flow for flow, each in increments.items() if each.whole)
+        waited = still_waiting(before, whole_flows, self._request.increments)
         try:
-            outcomes = self._translated(buckets, increments)
+            outcomes = self._translated(buckets, increments, waited)
         except Exception as error:
             # The same increments come again in the next attempt, and after a quarantine.
             error.add_note(self._increments_words(increments))
@@ -185,7 +189,10 @@ class StageRun:
             for sink in self._topic_sinks
         ]
         sent = tuple(sending for sending in sendings if sending is not None)
-        manifest = self._manifest(epoch_number, epoch, publications, sent)
+        waiting = waiting_after(epoch, waited, self._request.increments, self._store, self._writer)
+        if waiting:
+            print(_waiting_words(waiting))
+        manifest = self._manifest(epoch_number, epoch, publications, sent, waiting)
         name = self._writer.manifest_name()
         write_manifest(self._store, name, manifest)
         if before is not None and collected:
@@ -342,22 +349,28 @@ class StageRun:
         return of_container(self._run.increment(flow, since=cut_of(cursor)))
 
     def _translated(
-        self, buckets: Sequence[BucketState], increments: Mapping[str, FlowIncrement]
+        self,
+        buckets: Sequence[BucketState],
+        increments: Mapping[str, FlowIncrement],
+        waited: Waiting,
     ) -> list[BucketOutcome]:
         stage = self._stage
+        waiting = waiting_rows(self._store, stage.name, waited)
         whole = frozenset(flow for flow, each in increments.items() if each.whole)
         rows = {flow: each.rows for flow, each in increments.items()}
         tables = {flow: each for flow, each in rows.items() if isinstance(each, pa.Table)}
         small = sum(map(len, tables.values())) <= self._run.driver_rows
         if self._mode is Mode.DIRECT and len(tables) == len(rows) and small:
-            return translate_in_driver(stage, self._store, self._writer, buckets, tables, whole)
+            return translate_in_driver(
+                stage, self._store, self._writer, buckets, tables, whole, waiting
+            )
         spark = self._run.spark
         carried: dict[str, TaskRows] = {
             flow: given_to_tasks(spark, each) if isinstance(each, pa.Table) else each
             for flow, each in rows.items()
         }
         return translate_by_spark(
-            stage, self._store, self._writer, buckets, carried, whole, self._mode
+            stage, self._store, self._writer, buckets, carried, whole, self._mode, waiting
         )
 
     def _increments_words(self, increments: Mapping[str, FlowIncrement]) -> str:
@@ -398,6 +411,7 @@ class StageRun:
         epoch: EpochOutcome,
         publications: Mapping[str, Publication],
         sendings: tuple[Sending, ...],
+        waiting: dict[str, tuple[WaitingUnits, ...]],
     ) -> Manifest:
         return Manifest(
             self._stage.name,
@@ -415,7 +429,14 @@ class StageRun:
             dict(publications),
             sendings,
             self._written_by(),
+            waiting,
         )
+
+
+def _waiting_words(waiting: Waiting) -> str:
+    """Return for people how many units of all groups wait."""
+    flows = (f"{sum(each.rows for each in units)} of `{flow}`" for flow, units in waiting.items())
+    return f"units of all groups that wait, as there is no group yet: {', '.join(flows)}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -81,6 +81,9 @@ def state_document(stored: StoredState) -> dict[str, Any]:
             }
             for each in manifest.sendings
         },
+        "waiting": {
+            flow: sum(each.rows for each in units) for flow, units in manifest.waiting.items()
+        },
     }
 
 
@@ -157,7 +160,9 @@ def stage_lines(found: FoundState, name: str, width: int | None) -> Iterator[Lin
             f"{sent['topic']}; group {sent['group']} has how far they were sent"
         )
     for flow, words in told["read"].items():
-        yield Line(f"  in `{flow}`: read up to {words}")
+        waiting = told["waiting"].get(flow, 0)
+        unused = f"; {waiting} units of all groups wait for the first group" if waiting else ""
+        yield Line(f"  in `{flow}`: read up to {words}{unused}")
 
 
 def _status_lines(status: Any, width: int | None) -> Iterator[Line]:

@@ -12,11 +12,13 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.incremental.epochs.bucket import reads_all_state, translate_units
+from headgate.incremental.epochs.bucket import Increments, reads_all_state, translate_units
+from headgate.incremental.epochs.increments import with_waiting
 from headgate.incremental.epochs.modes import Mode, translate_in_mode
 from headgate.incremental.epochs.outcome import BucketOutcome
 from headgate.incremental.epochs.shuffling import (
@@ -28,7 +30,7 @@ from headgate.incremental.epochs.shuffling import (
     called,
     gathered,
 )
-from headgate.incremental.epochs.writing import reader_of, write_outcome
+from headgate.incremental.epochs.writing import reader_of, write_outcome, write_waiting
 from headgate.incremental.stages.carried import (
     CarriedRows,
     TaskRows,
@@ -56,6 +58,7 @@ def translate_by_spark(
     increments: Mapping[str, TaskRows],
     whole: frozenset[str] = frozenset(),
     mode: Mode = Mode.DIRECT,
+    waiting: Increments | None = None,
 ) -> list[BucketOutcome]:
     """Translate increments and return what has become of each bucket; see ``translate_in_driver``.
 
@@ -67,6 +70,7 @@ def translate_by_spark(
         increments: units by input flow; all flows are there.
         whole: those of which it is everything.
         mode: whether the state stays where it is.
+        waiting: by flow, units of all groups that no group was given so far.
 
     Raises:
         TaskFailed: the job failed, in words of what a task raised.
@@ -103,6 +107,7 @@ def translate_by_spark(
         flows=flows,
         whole=whole,
         mode=mode,
+        waiting=waiting or {},
     )
     return _outcomes(rows.sortWithinPartitions(RANGE).mapInArrow(task, _OUTCOME))
 
@@ -251,16 +256,23 @@ def _task(
     flows: Mapping[str, pa.Schema],
     whole: frozenset[str],
     mode: Mode,
+    waiting: Increments,
 ) -> Iterator[pa.RecordBatch]:
     """Translate one bucket and yield what has become of it, if it is concerned."""
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - in a task of Spark's
     number = context.partitionId()
     came = ShuffledIncrements(flows, batches)
-    if not reads_all_state(stage, whole) and not came.any:
-        return
-    reader = reader_of(stage, store, buckets[number])
-    came_in = came.pieces() if stage.translate_stream is None else came.spilled_pieces()
-    pieces = translate_in_mode(mode, stage, reader, came_in, came.everywhere, whole)
-    with causes_noted():
-        yield _told(write_outcome(stage, store, writer, number, pieces))
+    outcome = BucketOutcome(number, (), (), {}, 0)
+    if reads_all_state(stage, whole) or came.any:
+        reader = reader_of(stage, store, buckets[number])
+        came_in = came.pieces() if stage.translate_stream is None else came.spilled_pieces()
+        everywhere = with_waiting(came.everywhere, waiting)
+        pieces = translate_in_mode(mode, stage, reader, came_in, everywhere, whole)
+        with causes_noted():
+            outcome = write_outcome(stage, store, writer, number, pieces)
+    if number == 0 and not outcome.groups:
+        # Every bucket is given these units: the first has them wait where no other has a group.
+        left = write_waiting(stage, store, writer, came.everywhere)
+        outcome = replace(outcome, waiting=left)
+    yield _told(outcome)

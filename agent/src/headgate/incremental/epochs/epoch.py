@@ -45,9 +45,11 @@ def finished(
     whole = [flow for flow in stage.outputs if flow not in stage.framing]
     outputs: dict[str, tuple[FileRef, ...]] = dict.fromkeys(whole, ())
     remote: list[FileRef] = []
+    waiting: dict[str, tuple[FileRef, ...]] = {}
     written = groups = 0
     for outcome in outcomes:
         groups += outcome.groups
+        waiting |= outcome.waiting
         remote.extend(outcome.remote)
         for part, refs in outcome.outputs.items():
             outputs[part] = outputs.get(part, ()) + refs
@@ -62,7 +64,7 @@ def finished(
         for number, state in enumerate(after):
             after[number], size = _compacted(stage.state.match, stage.name, store, writer, state)
             written += size
-    return EpochOutcome(tuple(after), outputs, groups, written)
+    return EpochOutcome(tuple(after), outputs, groups, written, {} if groups else waiting)
 
 
 def _with_runs(state: BucketState, runs: tuple[FileRef, ...]) -> BucketState:

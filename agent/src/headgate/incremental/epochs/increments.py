@@ -45,6 +45,32 @@ def route_increments(stage: StageSpec, increments: Mapping[str, pa.Table]) -> Ro
     return RoutedIncrements(rows, everywhere)
 
 
+def with_waiting(came: Increments, waiting: Increments) -> Increments:
+    """Return units of all groups by flow, those that have waited before those that came now.
+
+    Args:
+        came: those of now, by flow.
+        waiting: those that have waited, by flow, which may have the columns of an earlier version.
+    """
+    return {
+        flow: pa.concat_tables([_as_now(waiting[flow], units.schema), units])
+        if flow in waiting
+        else units
+        for flow, units in came.items()
+    }
+
+
+def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the columns of now: null where they had none of that name."""
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def by_bucket(
     increments: Increments, buckets: Sequence[Bucket]
 ) -> Iterator[tuple[Bucket, Increments]]:

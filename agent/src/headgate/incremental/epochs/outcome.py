@@ -22,6 +22,9 @@ class BucketOutcome(Struct, frozen=True):
     outputs: Mapping[str, tuple[FileRef, ...]]
     """By increment: a flow, or with framing a flow and a key (``FramePart``)."""
     groups: int
+    waiting: Mapping[str, tuple[FileRef, ...]] = {}
+    """By input flow, units of all groups that came; only of the first bucket, and only where that
+    has no group."""
 
 
 class EpochOutcome(Struct, frozen=True):
@@ -34,3 +37,5 @@ class EpochOutcome(Struct, frozen=True):
     """That were translated."""
     written: int
     """Bytes of state, compaction included."""
+    waiting: Mapping[str, tuple[FileRef, ...]] = {}
+    """By input flow, units of all groups that came where no group was there at all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
 
@@ -14,7 +14,7 @@ from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import frames_of
 from headgate.incremental.stages.fusing import leaving
 from headgate.incremental.stages.specification import StageSpec
-from headgate.incremental.state.batches import BatchWriter
+from headgate.incremental.state.batches import BatchWriter, write_batches
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import BucketState
 from headgate.incremental.state.names import Writer
@@ -113,6 +113,23 @@ def write_outcome(
         {part: file.refs for part, file in outputs.items()},
         groups,
     )
+
+
+def write_waiting(
+    stage: StageSpec, store: FileStore, writer: Writer, everywhere: Mapping[str, pa.Table]
+) -> dict[str, tuple[FileRef, ...]]:
+    """Write units of all groups, by flow, to files that wait, and return which these are.
+
+    Raises:
+        UnwrittenFile: a file could not be written.
+    """
+    return {
+        flow: (
+            write_batches(store, writer.rows_name(), stage.name, rows.schema, rows.to_batches()),
+        )
+        for flow, rows in everywhere.items()
+        if flow in stage.inputs and len(rows)
+    }
 
 
 def _parts(stage: StageSpec, flow: str, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

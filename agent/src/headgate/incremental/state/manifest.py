@@ -83,6 +83,20 @@ class Sending(Struct, frozen=True):
         return sum(ref.rows for ref in self.files)
 
 
+class WaitingUnits(Struct, frozen=True):
+    """Units of all groups that came when no group was there; the next run with groups has them."""
+
+    files: tuple[FileRef, ...]
+    """Of the stage, with the units in their order."""
+    increments: tuple[str, ...] = ()
+    """Names of the increments that they came in, where another stage makes the flow."""
+
+    @property
+    def rows(self) -> int:
+        """How many they are."""
+        return sum(ref.rows for ref in self.files)
+
+
 class WrittenBy(Struct, frozen=True):
     """Properties of the stage that wrote a state, besides its version; empty in older states."""
 
@@ -119,11 +133,14 @@ class Manifest(Struct, frozen=True):
     sendings: tuple[Sending, ...] = ()
     """What is sent to topics once the manifest is committed, if it was not by then."""
     written_by: WrittenBy = WrittenBy()
+    waiting: dict[str, tuple[WaitingUnits, ...]] = {}
+    """By input flow, units of all groups that no group has been given yet, the oldest first."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all files that it needs, without its own."""
-        put_out = (*self.outputs.values(), *(each.files for each in self.sendings))
+        waiting = [units.files for flow in self.waiting.values() for units in flow]
+        put_out = (*self.outputs.values(), *(each.files for each in self.sendings), *waiting)
         outputs = [ref.name for refs in put_out for ref in refs]
         return frozenset(outputs).union(ref.name for bucket in self.buckets for ref in bucket.files)
 
