@@ -101,6 +101,92 @@ def test_a_problem_of_a_sub_workflow_is_shown_in_its_own_file(tmp_path):
     assert f"{inner}:3:3: error: `ok` of `crawl` leads to `nowhere`" in result.stderr
 
 
+def nested(app_path):
+    body = f"<sub-workflow><app-path>{app_path}</app-path></sub-workflow>"
+    return WORKFLOW.format(ok="end").replace("<java><main-class>Crawl</main-class></java>", body)
+
+
+@pytest.mark.parametrize("said", ["inner", "inner/workflow.xml", "../there/inner"])
+def test_a_sub_workflow_in_a_folder_beside_needs_no_option(said, tmp_path):
+    here = tmp_path / "there"
+    (here / "inner").mkdir(parents=True)
+    (here / "inner" / "workflow.xml").write_text(WORKFLOW.format(ok="index"))
+    (here / "workflow.xml").write_text(nested(f"${{wf:appPath()}}/{said}"))
+
+    result = run("import", str(here / "workflow.xml"))
+
+    assert result.exit_code == 0, result.stderr
+    assert "crawl.index:" in result.stdout
+
+
+def test_a_sub_workflow_that_is_not_beside_is_named_with_where_it_was_looked_for(tmp_path):
+    outer = tmp_path / "workflow.xml"
+    outer.write_text(nested("${wf:appPath()}/inner"))
+
+    result = run("import", str(outer))
+
+    assert result.exit_code == 1
+    assert "and there is none" in result.stderr
+    assert f"put it at `inner` in the folder of {outer}" in " ".join(result.stderr.split())
+
+
+def test_a_workflow_that_lies_in_itself_is_refused(tmp_path):
+    outer = tmp_path / "workflow.xml"
+    outer.write_text(nested("${wf:appPath()}/."))
+
+    result = run("import", str(outer))
+
+    assert result.exit_code == 1
+    assert f"`crawl` is the workflow in {outer}, in which it lies itself" in result.stderr
+
+
+NAMED = WORKFLOW.format(ok="end").replace("<main-class>Crawl<", "<main-class>Größe<")
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding"),
+    [
+        ("ISO-8859-1", "latin-1"),
+        ("windows-1252", "cp1252"),
+        ("UTF-8", "utf-8"),
+        ("utf-8", "utf-8-sig"),
+        ("UTF-16", "utf-16"),
+    ],
+)
+def test_the_encoding_that_a_workflow_declares_is_honoured(declared, encoding, tmp_path):
+    path, flow = tmp_path / "workflow.xml", str(tmp_path / "flow.yaml")
+    head = f'<?xml version="1.0" encoding="{declared}"?>\n'
+    path.write_bytes((head + NAMED).encode(encoding))
+
+    assert run("import", str(path), "-o", flow).exit_code == 0
+    exported = run("export", flow).stdout
+
+    assert "<main-class>Größe</main-class>" in exported
+    assert exported.startswith('<?xml version="1.0" encoding="UTF-8"?>')
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "message"),
+    [
+        ("UTF-7", "ascii", "the encoding `UTF-7` can't be read here"),
+        ("rot13", "ascii", "the encoding `rot13` can't be read here"),
+        ("UTF-16", "ascii", "the encoding `UTF-16` can't be read here"),
+        ("ISO-8859-1", "utf-8-sig", "the file begins as UTF-8 does"),
+        ("UTF-8", "latin-1", "byte 0xf6 is not UTF-8"),
+        ("ascii", "utf-8", "byte 0xc3 is not ASCII"),
+    ],
+)
+def test_a_workflow_of_no_such_encoding_is_refused(declared, encoding, message, tmp_path):
+    path = tmp_path / "workflow.xml"
+    text = f'<?xml version="1.0" encoding="{declared}"?>\n{NAMED}'
+    path.write_bytes(text.encode(encoding, "xmlcharrefreplace"))
+
+    result = run("import", str(path))
+
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
 def test_a_workflow_itself_is_exported_without_what_was_added(path, tmp_path):
     plain = tmp_path / "plain.xml"
 

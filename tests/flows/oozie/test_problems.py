@@ -61,8 +61,8 @@ CASES = {
         "workflow.xml",
     ),
     "a schema of another time": (
-        flow(act(), head='▲<workflow-app name="w" xmlns="uri:oozie:workflow:0.1">'),
-        "`uri:oozie:workflow:0.1` is none",
+        flow(act(), head='▲<workflow-app name="w" xmlns="uri:oozie:workflow:2.0">'),
+        "`uri:oozie:workflow:2.0` is none",
         'xmlns="uri:oozie:workflow:0.2"',
     ),
     "no name": (flow(act(), head=f"▲{HEAD}".replace(' name="w"', "")), "no name", 'name="…"'),

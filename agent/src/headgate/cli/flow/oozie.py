@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -73,7 +74,7 @@ def import_file(
     ] = None,
     known: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="A property of the job, in bounds."),
+        typer.Option("--property", metavar="NAME=VALUE", help="A property of the job."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -86,6 +87,14 @@ def import_file(
             for action, copy in _pairs("--sub-workflow", sub_workflow).items()
         }
         files |= {copy: text for text, copy in copies.values()}
+
+        def beside(file: str, inner: str) -> tuple[str, str] | None:
+            found = _beside(file, inner)
+            if found is None:
+                return None
+            files[found] = load_workflow_text(found)
+            return files[found], found
+
         choices = ImportChoices(
             name,
             module,
@@ -93,6 +102,7 @@ def import_file(
             copies,
             tuple(fed or ()),
             _pairs("--property", known),
+            beside,
         )
         imported = import_workflow(text, str(path), choices)
     except DataflowErrors as errors:
@@ -148,6 +158,15 @@ def export_file(
         print_document(ExportedFile(str(path), in_order=True, text=plain))
     elif output is None:
         typer.echo(plain, nl=False)
+
+
+def _beside(file: str, inner: str) -> str | None:
+    """Return the workflow file at a path from the folder of another; None where there is none."""
+    place = os.path.normpath(Path(file).parent / inner)
+    for found in (place, str(Path(place, "workflow.xml"))):
+        if Path(found).is_file():
+            return found
+    return None
 
 
 def _pairs(option: str, written: list[str] | None) -> dict[str, str]:

@@ -190,6 +190,11 @@ def _plain(tree: Tree) -> object:
             return {name: _plain(entry.value) for name, entry in tree.entries.items()}
 
 
+def keyed(trees: abc.Mapping[str, Tree], at: Position) -> Mapping:
+    """Return a mapping of a dataflow file, all of it at one place."""
+    return Mapping({name: Entry(text_scalar(name, at), tree) for name, tree in trees.items()}, at)
+
+
 def text_scalar(text: str, at: Position) -> Scalar:
     """Return a text as part of a tree."""
     return Scalar(text, text, at)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from headgate.flows.grammar.problems import Findings, Position
-from headgate.flows.grammar.text import read_text
+from headgate.flows.grammar.problems import DataflowErrors, Findings, Position
+from headgate.flows.grammar.text import decoded, read_bytes
 from headgate.flows.grammar.tree import MAX_CHARACTERS
 
 MAX_XML_CHARACTERS = MAX_CHARACTERS // 2
@@ -41,14 +42,69 @@ class Element:
         return (c for c in self.children if c.name == name and c.namespace == self.namespace)
 
 
+_ENCODING = re.compile(
+    r"""(?P<before><\?xml\s+version\s*=\s*(?:"[^"<]*"|'[^'<]*')\s+encoding\s*=\s*["'])"""
+    r"(?P<name>[A-Za-z][A-Za-z0-9._\-]*)"
+)
+_ENCODINGS = re.compile(
+    r"utf-?8|us-ascii|ascii|iso-?8859-\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|shift_jis|"
+    r"euc-(?:jp|kr)|gb2312|gbk|gb18030|big5"
+)
+_WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
+"""Encodings that are known by a file's first bytes."""
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
 def load_workflow_text(path: Path | str) -> str:
     """Return the text of a workflow's file, its lines ended by line feeds.
 
+    The encoding that it declares is honoured; the text declares UTF-8.
+
     Raises:
-        DataflowErrors: the file can't be read, or is not UTF-8.
+        DataflowErrors: the file can't be read, or is not of the encoding that it declares.
     """
-    text = read_text(path, MAX_XML_CHARACTERS)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    data = read_bytes(path, MAX_XML_CHARACTERS)
+    text = decoded(data, _encoding(path, data), path, MAX_XML_CHARACTERS)
+    return says_utf8(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def says_utf8(text: str) -> str:
+    """Return an XML text whose declaration says UTF-8, if it says any encoding."""
+    return _ENCODING.sub(r"\g<before>UTF-8", text, count=1) if text.startswith("<?xml") else text
+
+
+def _encoding(path: Path | str, data: bytes) -> str:
+    """Return the name of a file's encoding, as it declares it or as its first bytes show.
+
+    Raises:
+        DataflowErrors: it declares one that is not known, or that it cannot be of.
+    """
+    wide = _WIDE.get(data[:2])
+    marked = data.startswith(_UTF8_MARK)
+    if wide is not None:
+        return wide
+    head = data.removeprefix(_UTF8_MARK)[:200].decode("latin-1")
+    declared = _ENCODING.match(head)
+    if declared is None:
+        return "utf-8-sig"
+    name = declared["name"].lower()
+    findings = Findings(str(path))
+    at = Position(head.count("\n", 0, declared.start("name")) + 1, 1)
+    if not _ENCODINGS.fullmatch(name):
+        findings.error(
+            at,
+            f"the encoding `{declared['name']}` can't be read here",
+            'save the file as UTF-8 and declare it: `encoding="UTF-8"`',
+        )
+    elif marked and name not in ("utf-8", "utf8"):
+        findings.error(
+            at,
+            f"the file begins as UTF-8 does, and declares `{declared['name']}`",
+            'declare `encoding="UTF-8"`',
+        )
+    else:
+        return "utf-8-sig" if name in ("utf-8", "utf8") else name
+    raise DataflowErrors(findings.problems)
 
 
 def read_document(text: str, findings: Findings) -> Element | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headgate.flows.building import check_tree
@@ -13,12 +13,18 @@ from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree, texts_of
 from headgate.flows.grammar.tree import Mapping as TreeMapping
 from headgate.flows.grammar.values import NAME
 from headgate.flows.oozie.bounded_steps import LEARNED, BoundedSteps, associated
-from headgate.flows.oozie.containers import Containers, resolved
-from headgate.flows.oozie.document import Element
+from headgate.flows.oozie.containers import Containers, keyed, resolved, text_scalar
 from headgate.flows.oozie.error_bounds import read_error_bounds
 from headgate.flows.oozie.order import Order
+from headgate.flows.oozie.properties import (
+    configured,
+    inner_properties,
+    names_in,
+    path_beside,
+    with_global,
+)
 from headgate.flows.oozie.qod import read_qod
-from headgate.flows.oozie.steps import ImportedStep
+from headgate.flows.oozie.steps import ImportedStep, note_unmapped, parameters, retries
 from headgate.flows.oozie.workflow import (
     Kill,
     OozieAction,
@@ -27,12 +33,12 @@ from headgate.flows.oozie.workflow import (
     targets,
     without_bounds,
 )
-from headgate.flows.oozie.writing import literal, written
+from headgate.flows.oozie.writing import file_text
 
 SUB_WORKFLOW = "sub-workflow"
 
-_INTEGER = re.compile(r"[0-9]{1,4}")
-_MOST_ATTEMPTS = 100  # that a dataflow file may ask for
+_MOST_SUB_WORKFLOWS = 1_000  # a dataflow file has no room for the actions of more
+_DEEPEST = 50  # of sub-workflows in each other: Oozie's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,9 @@ class ImportChoices:
     ``name`` of the dataflow, None for the workflow's own; ``module`` of the steps' functions;
     ``decisions``: branches taken, by decision; ``sub_workflows``: texts and file names of local
     copies, by action; ``inputs``: actions that are fed from outside instead of launched;
-    ``properties`` of the job, by which bounds are written. Inside of a sub-workflow, names are
-    those of the dataflow: ``action.inner``.
+    ``properties`` of the job, which bounds and parameters need. ``beside`` returns text and file
+    name of the sub-workflow that has a path from the folder of a workflow's file; None where there
+    is none. Inside of a sub-workflow, names are those of the dataflow: ``action.inner``.
     """
 
     name: str | None = None
@@ -52,6 +59,7 @@ class ImportChoices:
     sub_workflows: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    beside: Callable[[str, str], tuple[str, str] | None] = lambda _file, _path: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +83,23 @@ def import_workflow(text: str, file: str, choices: ImportChoices | None = None) 
     problems = importer.problems
     if tree is None:
         raise DataflowErrors(problems)
-    return ImportedWorkflow(importer.name, _file_text(tree), importer.functions, problems)
+    return ImportedWorkflow(importer.name, file_text(tree), importer.functions, problems)
 
 
-def _file_text(tree: TreeMapping) -> str:
-    """Return the tree as a file, the workflow that it was made from last and in its own lines."""
-    sections = dict(tree.entries)
-    oozie = sections.pop("oozie").value
-    assert isinstance(oozie, TreeMapping)  # noqa: S101 -- made so below
-    kept = dict(oozie.entries)
-    workflow = kept.pop("workflow").value
-    assert isinstance(workflow, Scalar)  # noqa: S101 -- made so below
-    decisions = written(TreeMapping(kept, tree.at))
-    indented = "".join(f"  {line}\n" for line in decisions.splitlines())
-    own = written(TreeMapping(sections, tree.at))
-    return f"{own}oozie:\n{indented}{literal('workflow', workflow.text, 2)}"
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A workflow where it stands in the dataflow."""
+
+    workflow: Workflow
+    prefix: str
+    """Of its actions' names."""
+    before: tuple[str, ...]
+    """The actions that come before it, where it is a sub-workflow."""
+    findings: Findings
+    properties: Mapping[str, str]
+    """Those of the job that are known in it."""
+    files: tuple[str, ...]
+    """Its own file, after those in whose workflows it lies."""
 
 
 class _Importer:
@@ -103,6 +113,8 @@ class _Importer:
         self._bounded = BoundedSteps(self._findings)
         self._functions: dict[str, str] = {}
         self._chosen: set[str] = set()
+        self._expressions: set[str] = set()
+        self._included = 0
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -120,7 +132,8 @@ class _Importer:
         workflow = read_workflow(text, self._findings)
         if workflow is None:
             return None
-        mapped = self._steps(workflow, "", (), self._findings)
+        properties = {**workflow.defaults, **self.choices.properties}
+        mapped = self._steps(_Place(workflow, "", (), self._findings, properties, (self._file,)))
         if mapped is None:
             return None
         steps, _ = mapped
@@ -148,13 +161,9 @@ class _Importer:
 
     # -- order -----------------------------------------------------------------------------------
 
-    def _steps(
-        self, workflow: Workflow, prefix: str, before: tuple[str, ...], findings: Findings
-    ) -> tuple[list[ImportedStep], tuple[str, ...]] | None:
-        """Return the steps of a workflow, and those after which it has ended.
-
-        ``before`` are the actions that come before it, where it is a sub-workflow.
-        """
+    def _steps(self, place: _Place) -> tuple[list[ImportedStep], tuple[str, ...]] | None:
+        """Return the steps of a workflow, and those after which it has ended."""
+        workflow, prefix, findings = place.workflow, place.prefix, place.findings
         decisions = {
             name.removeprefix(prefix): branch
             for name, branch in self.choices.decisions.items()
@@ -164,51 +173,70 @@ class _Importer:
         if not order.sound:
             return None
         self._chosen |= {f"{prefix}{name}" for name in workflow.nodes}
+        self._expressions |= names_in(workflow.text)
         self._note_left_out(workflow, order, findings)
+        note_unmapped(workflow, order.actions, findings)
         steps: dict[str, list[ImportedStep]] = {}
         stands_for: dict[str, tuple[str, ...]] = {}
         for action in order.actions:
             names = order.predecessors(action.name)
             after = tuple(dict.fromkeys(one for name in names for one in stands_for[name]))
-            after = after if names else before
-            name = f"{prefix}{action.name}"
+            step = ImportedStep(
+                f"{prefix}{action.name}",
+                action,
+                with_global(action.body, workflow),
+                after if names else place.before,
+                action.at,
+                findings,
+                place.properties,
+            )
             if action.body.name == SUB_WORKFLOW:
-                inner = self._sub_workflow(name, action, after, findings)
+                inner = self._sub_workflow(step, place)
                 stands_for[action.name] = inner[1]
-                steps[action.name] = [replace(step, at=action.at) for step in inner[0]]
+                steps[action.name] = [replace(one, at=action.at) for one in inner[0]]
             else:
-                stands_for[action.name] = (name,)
-                steps[action.name] = [
-                    ImportedStep(name, action, after, action.at, findings, workflow.defaults)
-                ]
+                stands_for[action.name] = (step.name,)
+                steps[action.name] = [step]
         ends = tuple(dict.fromkeys(one for name in order.ends for one in stands_for[name]))
         return [step for a in workflow.actions for step in steps.get(a.name, ())], ends
 
     def _sub_workflow(
-        self, name: str, action: OozieAction, after: tuple[str, ...], findings: Findings
+        self, step: ImportedStep, outer: _Place
     ) -> tuple[list[ImportedStep], tuple[str, ...]]:
-        nothing: tuple[list[ImportedStep], tuple[str, ...]] = ([], after)
-        copy = self.choices.sub_workflows.get(name)
+        action, findings = step.action, step.findings
+        nothing: tuple[list[ImportedStep], tuple[str, ...]] = ([], step.after)
+        copy = self._copy(step, outer)
         if copy is None:
-            path = next((one.text.strip() for one in action.body.of("app-path")), "")
-            findings.error(
-                action.body.at,
-                f"`{name}` is the workflow at `{path}`, which can't be read from here",
-                f"take a copy of its workflow.xml and import with `--sub-workflow {name}=FILE`",
-            )
             return nothing
         for element in (action.qod, action.error_bounds):
             if element is not None:
                 findings.error(
                     element.at,
-                    f"`{name}` is a workflow, whose actions run one by one",
+                    f"`{step.name}` is a workflow, whose actions run one by one",
                     f"put the `{element.name}` on the actions inside of it",
                 )
         text, file = copy
         inner_findings = Findings(file)
         self._all.append(inner_findings)
         workflow = read_workflow(text, inner_findings)
-        inner = workflow and self._steps(workflow, f"{name}.", after, inner_findings)
+        if workflow is None:
+            return nothing
+        properties = inner_properties(
+            step.body, workflow, outer.properties, self.choices.properties
+        )
+        before, self._expressions = self._expressions, set()
+        inner = self._steps(
+            _Place(
+                workflow,
+                f"{step.name}.",
+                step.after,
+                inner_findings,
+                properties,
+                (*outer.files, file),
+            )
+        )
+        self._note_unused(step, file)
+        self._expressions |= before
         if not inner:
             return nothing
         if not inner[0]:
@@ -216,6 +244,53 @@ class _Importer:
                 Position(1, 1), "this workflow has no action", "add one, or remove what starts it"
             )
         return inner
+
+    def _copy(self, step: ImportedStep, outer: _Place) -> tuple[str, str] | None:
+        """Return text and file of a sub-workflow; None after an error."""
+        body, name = step.body, step.name
+        copy = self.choices.sub_workflows.get(name)
+        if copy is not None:
+            return copy
+        path = next((one.text.strip() for one in body.of("app-path")), "")
+        beside = path_beside(body, outer.properties)
+        wrong, cure = "", f"import with `--sub-workflow {name}=FILE` of another one"
+        self._included += 1
+        if len(outer.files) > _DEEPEST:
+            wrong = f"more than {_DEEPEST} workflows lie in each other at `{name}`"
+        elif self._included > _MOST_SUB_WORKFLOWS:
+            if self._included > _MOST_SUB_WORKFLOWS + 1:
+                return None  # it has been said
+            wrong = f"more than {_MOST_SUB_WORKFLOWS:,} sub-workflows lie in this one"
+            cure = "import parts of it as dataflows of their own"
+        elif beside is None:
+            wrong = f"`{name}` is the workflow at `{path}`, which can't be read from here"
+            cure = f"take a copy of its workflow.xml and import with `--sub-workflow {name}=FILE`"
+        else:
+            copy = self.choices.beside(outer.files[-1], beside)
+            if copy is None:
+                wrong = f"`{name}` is the workflow at `{path}`, and there is none"
+                cure = (
+                    f"put it at `{beside}` in the folder of {outer.files[-1]}, or import with "
+                    f"`--sub-workflow {name}=FILE`"
+                )
+            elif copy[1] in outer.files:
+                wrong = f"`{name}` is the workflow in {copy[1]}, in which it lies itself"
+        if wrong:
+            step.findings.error(body.at, wrong, cure)
+            return None
+        return copy
+
+    def _note_unused(self, step: ImportedStep, file: str) -> None:
+        """Warn of what a sub-workflow's configuration says and nothing in it asks for."""
+        names = [name for name in configured(step.body) if name not in self._expressions]
+        if names:
+            listed = ", ".join(f"`{name}`" for name in names)
+            step.findings.warning(
+                step.body.at,
+                f"nothing in {file} asks for {listed}, which the configuration of `{step.name}` "
+                "says, so it is left out of the dataflow",
+                "if a step needs it, write it into the step's `parameters`",
+            )
 
     def _note_left_out(self, workflow: Workflow, order: Order, findings: Findings) -> None:
         """Warn of what a failure would lead to, and of what nothing leads to."""
@@ -261,57 +336,55 @@ class _Importer:
             )
         actions: dict[str, Entry] = {}
         for step in steps:
-            actions[step.name] = Entry(_text(step.name, step.action.at), self._action(step))
+            actions[step.name] = Entry(text_scalar(step.name, step.action.at), self._action(step))
         self._feed(actions, steps)
         actions = self._bounded.ordered(steps, actions)
         learned = self._bounded.section()
-        sections: dict[str, Tree] = {"name": _text(self.name, at)}
+        sections: dict[str, Tree] = {"name": text_scalar(self.name, at)}
         if self._containers.entries:
             sections["containers"] = TreeMapping(self._containers.entries, at)
         sections["actions"] = TreeMapping(actions, at)
         if learned is not None:
             sections[LEARNED] = learned
         sections["oozie"] = self._origin(workflow)
-        return TreeMapping({k: Entry(_text(k, at), v) for k, v in sections.items()}, at)
+        return keyed(sections, at)
 
     def _origin(self, workflow: Workflow) -> TreeMapping:
         at = workflow.at
         keys: dict[str, Tree] = {}
         taken = {k: v for k, v in self.choices.decisions.items() if k in workflow.nodes}
         if taken:
-            branches = {k: Entry(_text(k, at), _text(v, at)) for k, v in taken.items()}
-            keys["decisions"] = TreeMapping(branches, at)
-        keys["workflow"] = _text(without_bounds(workflow), at)
-        return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
+            branches = {name: text_scalar(branch, at) for name, branch in taken.items()}
+            keys["decisions"] = keyed(branches, at)
+        keys["workflow"] = text_scalar(without_bounds(workflow), at)
+        return keyed(keys, at)
 
     def _action(self, step: ImportedStep) -> TreeMapping:
         action, at = step.action, step.at
         keys: dict[str, Tree] = {
-            "step": _text(f"{self.choices.module}:{self._function(step.name)}", at),
-            "description": _text(f"Oozie {action.body.name} action", at),
-            "after": Items(tuple(_text(name, at) for name in step.after), at),
+            "step": text_scalar(f"{self.choices.module}:{self._function(step.name)}", at),
+            "description": text_scalar(f"Oozie {action.body.name} action", at),
+            "after": Items(tuple(text_scalar(name, at) for name in step.after), at),
         }
-        properties = {**step.defaults, **self.choices.properties}
         if action.error_bounds is not None:
-            element = resolved(action.error_bounds, properties)
+            element = resolved(action.error_bounds, step.properties)
             bounds = read_error_bounds(element, self._containers, step.findings)
             self._bounded.add(step.name, bounds, step.findings)
             keys |= associated(bounds)
         if action.qod is not None:
-            qod = resolved(action.qod, properties)
+            qod = resolved(action.qod, step.properties)
             quality = read_qod(qod, self._containers, step.findings)
             if quality is not None:
                 keys["when"] = quality.when
                 if quality.combine is not None:
                     keys["combine"] = quality.combine
-        retries = self._retries(step)
-        if retries is not None:
-            keys["retries"] = retries
-        said = _content(action.body)
-        if isinstance(said, TreeMapping) and said.entries:
-            body = Entry(_text(action.body.name, at), said)
-            keys["parameters"] = TreeMapping({action.body.name: body}, at)
-        return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
+        tried = retries(step)
+        if tried is not None:
+            keys["retries"] = tried
+        said = parameters(step)
+        if said is not None:
+            keys["parameters"] = said
+        return keyed(keys, at)
 
     def _function(self, name: str) -> str:
         function = re.sub(r"\W", "_", name, flags=re.ASCII)
@@ -319,27 +392,6 @@ class _Importer:
             function += "_"
         self._functions[name] = function
         return function
-
-    def _retries(self, step: ImportedStep) -> Tree | None:
-        at = step.action.at
-        most = step.action.attributes.get("retry-max")
-        minutes = step.action.attributes.get("retry-interval")
-        for name, text in (("retry-max", most), ("retry-interval", minutes)):
-            if text is not None and not _INTEGER.fullmatch(text):
-                step.findings.warning(
-                    at,
-                    f"`{name}` is `{text}`, which only a job knows",
-                    "write `retries` of the action in the dataflow file",
-                )
-                return None
-        if most is None:
-            return None
-        attempts = _number(min(int(most) + 1, _MOST_ATTEMPTS), at)
-        if minutes is None or int(minutes) == 0:
-            return attempts
-        backoff = Items((_text(f"{int(minutes)} min", at),) * 2, at)
-        keys: dict[str, Tree] = {"attempts": attempts, "backoff": backoff}
-        return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
 
     def _feed(self, actions: dict[str, Entry], steps: list[ImportedStep]) -> None:
         """Make actions inputs: what their successors watch is what they are fed into."""
@@ -374,12 +426,12 @@ class _Importer:
                     "add a `qod` or `error-bounds` to the actions after it",
                 )
             else:
-                containers = Items(tuple(_text(one, at) for one in watched), at)
+                containers = Items(tuple(text_scalar(one, at) for one in watched), at)
                 keys: dict[str, Tree] = {
                     "input": containers,
-                    "description": _text(f"Oozie {step.action.body.name} action", at),
+                    "description": text_scalar(f"Oozie {step.action.body.name} action", at),
                 }
-                fed = TreeMapping({k: Entry(_text(k, at), v) for k, v in keys.items()}, at)
+                fed = keyed(keys, at)
                 actions[name] = Entry(actions[name].key, fed)
 
     def _check_choices(self, workflow: Workflow) -> None:
@@ -395,6 +447,14 @@ class _Importer:
                         f"`{option}` names `{name}`, which is no node of the workflow",
                         "write the name of the node; inside of a sub-workflow it is `action.node`",
                     )
+        unused = [name for name in self.choices.properties if name not in self._expressions]
+        if unused:
+            listed = ", ".join(f"`{name}`" for name in unused)
+            self._findings.warning(
+                workflow.at,
+                f"`--property` says what {listed} is, which no expression of the workflow names",
+                "check the spelling, or leave it out",
+            )
 
 
 def _reached_from(workflow: Workflow, name: str) -> set[str]:
@@ -426,45 +486,3 @@ def _names(entry: Entry | None) -> tuple[str, ...]:
 
 def _keys(tree: Tree | None) -> dict[str, Entry]:
     return tree.entries if isinstance(tree, TreeMapping) else {}
-
-
-def _content(element: Element) -> Tree:
-    """Return what an element says as plain data: text, or its attributes and children by name."""
-    at = element.at
-    if element.name == "configuration":
-        pairs = (_property(one) for one in element.of("property"))
-        return TreeMapping({name.text: Entry(name, value) for name, value in pairs}, at)
-    if not element.children and not element.attributes:
-        text = element.text.strip()
-        return _text(text, at) if text else Scalar("true", True, at)  # noqa: FBT003 -- a flag
-    found: dict[str, list[Tree]] = {}
-    for name, value in element.attributes.items():
-        found.setdefault(name, []).append(_text(value, at))
-    for child in element.children:
-        found.setdefault(child.name, []).append(_content(child))
-    if element.text.strip():
-        found.setdefault("text", []).append(_text(element.text.strip(), at))
-    return TreeMapping(
-        {
-            name: Entry(
-                _text(name, at), values[0] if len(values) == 1 else Items(tuple(values), at)
-            )
-            for name, values in found.items()
-        },
-        at,
-    )
-
-
-def _property(element: Element) -> tuple[Scalar, Scalar]:
-    def of(name: str) -> Scalar:
-        return _text(next((one.text.strip() for one in element.of(name)), ""), element.at)
-
-    return of("name"), of("value")
-
-
-def _text(text: str, at: Position) -> Scalar:
-    return Scalar(text, text, at)
-
-
-def _number(value: int, at: Position) -> Scalar:
-    return Scalar(str(value), value, at)

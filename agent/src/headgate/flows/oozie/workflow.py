@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from headgate.flows.grammar.problems import Findings, Position, suggestion
 from headgate.flows.grammar.values import NAME
-from headgate.flows.oozie.document import Element, read_document
+from headgate.flows.oozie.document import Element, read_document, says_utf8
 
 QOD = "qod"
 """Name of an element that is added to Oozie's own: how much has to change for an action to run."""
 ERROR_BOUNDS = "error-bounds"
 """Name of the other: how far what it writes may be off."""
 
-_NAMESPACE = re.compile(r"uri:oozie:workflow:(?:0\.[2-9](?:\.\d+)?|1\.\d+)")
-_SLA = re.compile(r"uri:oozie:sla:")
-_PREAMBLE = ("parameters", "global", "credentials")  # since 0.3 and 0.4: they go by unread
+_NAMESPACE = re.compile(r"uri:oozie:workflow:(?:0\.[1-9](?:\.\d+)?|1\.\d+)")
+SLA = re.compile(r"uri:oozie:sla:")
+"""Begins the namespaces of what Oozie watches over: when an action should start and end."""
+_PREAMBLE = ("parameters", "global", "credentials")
 _NODES = ("start", "action", "fork", "join", "decision", "kill", "end")
 
 
@@ -34,6 +35,7 @@ class OozieAction:
     qod: Element | None
     error_bounds: Element | None
     attributes: dict[str, str]
+    sla: Element | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def _is_workflow(root: Element, findings: Findings) -> bool:
     if not _NAMESPACE.fullmatch(root.namespace):
         findings.error(
             root.at,
-            f"the namespace `{root.namespace}` is none of Oozie's workflow schemas from 0.2 on",
+            f"the namespace `{root.namespace}` is none of Oozie's workflow schemas",
             'write `xmlns="uri:oozie:workflow:0.2"`, or the later version that it follows',
         )
         return False
@@ -168,7 +170,7 @@ class _Reader:
     def read(self) -> None:
         for child in self._root.children:
             if child.namespace != self._root.namespace:
-                if not _SLA.match(child.namespace):
+                if not SLA.match(child.namespace):
                     self._unknown(child, _NODES)
             elif child.name == "start":
                 self._read_start(child)
@@ -260,6 +262,7 @@ class _Reader:
     def _action(self, name: str, element: Element) -> OozieAction | None:
         parts: dict[str, Element] = {}
         bodies: list[Element] = []
+        watched: Element | None = None
         for child in element.children:
             own = child.namespace in (element.namespace, "")
             if own and child.name in ("ok", "error", QOD, ERROR_BOUNDS):
@@ -268,7 +271,9 @@ class _Reader:
                         child.at, f"a second `{child.name}` in action `{name}`", "keep one of them"
                     )
                 parts.setdefault(child.name, child)
-            elif not _SLA.match(child.namespace):
+            elif SLA.match(child.namespace):
+                watched = child
+            else:
                 bodies.append(child)
         for part in ("ok", "error"):
             if part not in parts:
@@ -297,6 +302,7 @@ class _Reader:
             parts.get(QOD),
             parts.get(ERROR_BOUNDS),
             element.attributes,
+            watched,
         )
 
     def _attribute(self, element: Element, name: str) -> str:
@@ -319,4 +325,4 @@ def without_bounds(workflow: Workflow) -> str:
         if line >= 0 and not text[line:start].strip():
             start = line  # it began its line: the line goes with it
         text = text[:start] + text[element.end :]
-    return text.strip() + "\n"
+    return says_utf8(text.strip() + "\n")

@@ -67,3 +67,17 @@ def _value(tree: Tree) -> Any:
             return [_value(value) for value in values]
         case _:
             return {name: _value(entry.value) for name, entry in tree.entries.items()}
+
+
+def file_text(tree: Mapping) -> str:
+    """Return the tree as a file, the workflow that it was made from last and in its own lines."""
+    sections = dict(tree.entries)
+    oozie = sections.pop("oozie").value
+    assert isinstance(oozie, Mapping)  # noqa: S101 -- made so below
+    kept = dict(oozie.entries)
+    workflow = kept.pop("workflow").value
+    assert isinstance(workflow, Scalar)  # noqa: S101 -- made so below
+    decisions = written(Mapping(kept, tree.at))
+    indented = "".join(f"  {line}\n" for line in decisions.splitlines())
+    own = written(Mapping(sections, tree.at))
+    return f"{own}oozie:\n{indented}{literal('workflow', workflow.text, 2)}"
