@@ -213,7 +213,10 @@ class Story:
         return engine
 
 
-values = st.sampled_from([b"0", b"1", b"2", b"-3.5", b"7", b"junk", None])
+LONG = 2**53
+values = st.sampled_from(
+    [b"0", b"1", b"2", b"-3.5", b"7", b"junk", None, b"%d" % LONG, b"%d" % (LONG + 1), b"1e-400"]
+)
 written = st.tuples(
     st.just("write"),
     st.sampled_from(["in", "out", "seen"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from decimal import Decimal
 
 from hypothesis import strategies as st
 
@@ -31,6 +32,12 @@ from headgate.events import Container, ContainerId, Item
 
 EDGES = [2**63 - 1, -(2**63), 10**308, -(10**308)]
 """What a type's least and largest values are, where somebody writes them by mistake."""
+CLOSE: list[int | Decimal] = [
+    *(2**53, 2**53 + 1, -(2**53) - 1, 1_700_000_000_000_000_000, 1_700_000_000_000_000_001),
+    *(Decimal("0.1"), Decimal("0.10000000000000000001"), Decimal("3.14159265358979323846264338")),
+]
+"""Numbers of which several are one and the same double: identifiers, nanoseconds, decimals."""
+Number = int | Decimal
 ROWS = [b"r%d" % i for i in range(7)]
 COLUMNS = [b"f:a", b"f:b", b"g:a"]
 TABLES = {"in": "t-in", "one": "t-one", "two": "t-two"}
@@ -53,7 +60,7 @@ class Update:
     table: str
     row: bytes
     column: bytes
-    value: int | None
+    value: Number | None
 
 
 @st.composite
@@ -118,15 +125,24 @@ def dataflows(draw: st.DrawFn) -> DataflowSpec:
     return DataflowSpec("flow", containers, tuple(actions))
 
 
-cells = st.dictionaries(
-    st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS)),
-    st.one_of(st.none(), st.integers(0, 5), st.integers(0, 5), st.sampled_from(EDGES)),
-    min_size=1,
-    max_size=8,
-)
-requests = st.tuples(st.sampled_from(["t-in", "t-in", "t-one", "t-two"]), cells)
-first_wave = st.tuples(st.just("t-in"), cells).map(lambda request: [request])
-waves = st.tuples(first_wave, st.lists(st.lists(requests, max_size=4), max_size=6)).map(
-    lambda parts: [parts[0], *parts[1]]
+def _waves(numbers: st.SearchStrategy[Number]) -> st.SearchStrategy[list[list[Request]]]:
+    cells = st.dictionaries(
+        st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS)),
+        st.one_of(st.none(), numbers, numbers),
+        min_size=1,
+        max_size=8,
+    )
+    requests = st.tuples(st.sampled_from(["t-in", "t-in", "t-one", "t-two"]), cells)
+    first_wave = st.tuples(st.just("t-in"), cells).map(lambda request: [request])
+    return st.tuples(first_wave, st.lists(st.lists(requests, max_size=4), max_size=6)).map(
+        lambda parts: [parts[0], *parts[1]]
+    )
+
+
+Request = tuple[str, dict[tuple[bytes, bytes], Number | None]]
+waves = st.one_of(
+    _waves(st.one_of(st.integers(0, 5), st.integers(0, 5), st.sampled_from(EDGES + CLOSE))),
+    _waves(st.sampled_from(CLOSE)),
+    _waves(st.sampled_from(CLOSE[:2])),
 )
 chances = st.integers(0, 2**32).map(random.Random)

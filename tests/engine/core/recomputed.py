@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from random_dataflows import Update
+from random_dataflows import Number, Update
 
 from headgate.engine import (
     AllOf,
@@ -62,8 +62,8 @@ class Oracle:
         known = list(self.cells(bound.container, self.history))
         old = list(self.cells(bound.container, self.history[: self.cut[action]]))
         new = known[len(old) :]
-        present: dict[tuple[str, bytes, bytes], int] = {}
-        then: dict[tuple[str, bytes, bytes], int] = {}
+        present: dict[tuple[str, bytes, bytes], Number] = {}
+        then: dict[tuple[str, bytes, bytes], Number] = {}
         for i, update in enumerate(known):
             key = (update.table, update.row, update.column)
             follows = i < len(old) and not self.fresh[action]
@@ -87,14 +87,15 @@ class Oracle:
                 sigma = float(Fraction(100 * int(sigma), n)) if n else _ratio(sigma, n)
         if bound.value is not None:
             opaque = watched.codec.name is CodecName.OPAQUE
-            read = (lambda x: x) if opaque else (lambda x: float(x or 0))
+            read = (lambda x: x) if opaque else (lambda x: Fraction(x or 0))
             both = {k: (read(present.get(k)), read(then.get(k))) for k in present | then}
             m = sum(x != y for x, y in both.values())
             if bound.value.metric is Metric.CHANGED:
                 nu = _ratio(m, len(present))
             else:
-                differences = [abs(x - y) for x, y in both.values()]
-                before = min(_sum(abs(read(y)) for y in then.values()), sys.float_info.max)
+                differences = [_double(abs(x - y)) for x, y in both.values()]
+                before = _sum(abs(float(read(y))) for y in then.values())
+                before = min(before, sys.float_info.max)
                 assert isinstance(bound.value.metric, Metric)
                 nu = {
                     Metric.RELATIVE: _ratio(_sum(differences), before),
@@ -150,6 +151,13 @@ class Oracle:
         self.cut[name] = self.before[name]
         self.fresh[name] = self.fresh_before[name]
         self.ended[name] |= self.ended_before[name]
+
+
+def _double(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _over(measured: float | None, vector: SequenceBound | ValueBound | None) -> bool:

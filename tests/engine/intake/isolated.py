@@ -84,7 +84,7 @@ def answered(tester: EngineTester, cells: dict[bytes, bytes], *marked: bytes) ->
     tester.handle(ContainerScanned(tester.now, IN, "in", *found, marked=frozenset(marked)))
 
 
-def contents_of(tester: EngineTester) -> dict[tuple[bytes, bytes], float | bytes]:
+def contents_of(tester: EngineTester) -> dict[tuple[bytes, bytes], complex | bytes]:
     (cells,) = tester.engine.cells.values()
     return cells.columns.contents()
 

@@ -81,11 +81,9 @@ class Elements:
         numbers, values = [np.empty(0, np.int64)], [np.empty(0)]
         for cells, _ in parts:
             columns = cells.columns
-            if columns.values is None:
-                raise TypeError(f"no values are kept of {cells.watched.id!r}")
             slots = columns.slots
             numbers.append(self._numbered(cells.table, columns.grid.layout, slots, columns.keys))
-            values.append(columns.values.data[slots])
+            values.append(columns.doubles(slots))
         return ContainerState(np.concatenate(numbers), np.concatenate(values), elements_of(parts))
 
     def _numbered(

@@ -18,11 +18,12 @@ from headgate.engine.cells.arrivals import (
 from headgate.engine.cells.columns import CellColumns, Detail, Matcher
 from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.lifetimes import Lifetimes
-from headgate.engine.cells.pending import Change, Value
+from headgate.engine.cells.pending import Change
 from headgate.engine.cells.reads import CellReads
 from headgate.engine.cells.scans import ContainerScans
 from headgate.engine.cells.storage import Array, Storage
 from headgate.engine.cells.strangers import Strangers, in_part
+from headgate.engine.cells.sums import Value
 from headgate.engine.cells.watchers import Watchers
 from headgate.engine.spec.dataflow import Count, WatchedContainer
 from headgate.events import CLOCKS_APART, UpdateKind

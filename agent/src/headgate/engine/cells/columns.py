@@ -6,13 +6,21 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from headgate.engine.cells.elements import Key
 from headgate.engine.cells.grid import Column, Grid
-from headgate.engine.cells.pending import PreviousValues, Value
+from headgate.engine.cells.pending import PreviousValues
 from headgate.engine.cells.storage import Array, Storage
-from headgate.engine.spec.codecs import CodecName, decode_column, decode_one, decoder_of
+from headgate.engine.cells.sums import Value
+from headgate.engine.spec.codecs import (
+    CodecName,
+    decode_column_exactly,
+    decode_exactly,
+    decoder_of,
+)
 from headgate.engine.spec.dataflow import Count, WatchedContainer
+from headgate.engine.spec.exact_numbers import numbers_in
 from headgate.events import Item, UpdateKind
 
 
@@ -84,7 +92,7 @@ class CellColumns:
         self._decode = decoder_of(watched.codec) if self.numeric else None
         self.grid = Grid(storage)
         self.values: Column | None = None
-        """x of each cell; 0 (None, if opaque) where there is no cell."""
+        """x of each cell; 0 (None, if opaque) where there is no cell. See ``Grid.widen``."""
         if detail is Detail.VALUES:
             self.values = self.grid.column(np.float64 if self.numeric else object)
         self.size = 0
@@ -122,7 +130,7 @@ class CellColumns:
             slots = self.grid.slots(rows, columns)
             self.appear(slots)
             if self.values is not None:
-                self.values.data[slots] = values
+                self.values.data[slots] = self.column_of(values)
 
     def count_loaded(self) -> None:
         """Count the cells that were put into the grid's columns by another."""
@@ -164,6 +172,16 @@ class CellColumns:
             return None
         found: Value = PRESENT if self.values is None else self.values.data.item(slot)
         return found
+
+    def doubles(self, slots: Array) -> Array:
+        """Return x of cells as doubles, which may hold fewer digits than the cells.
+
+        Raises:
+            TypeError: no numbers are kept.
+        """
+        if self.values is None or not self.numeric:
+            raise TypeError(f"no numbers are kept of {self.matcher.items}")
+        return numbers_in(self.values.data[slots])
 
     def stamp_at(self, slot: int) -> int | None:
         """Return the timestamp with which a cell was written, in milliseconds; None for none."""
@@ -258,21 +276,30 @@ class CellColumns:
 
     # -- values
 
+    @property
+    def _number_type(self) -> DTypeLike:
+        return np.float64 if self.values is None else self.values.data.dtype
+
     def decoded(self, kind: int, value: bytes | None) -> Value | None:
         """Return an update's value as it stands in columns; None where it does not say one."""
         if value is None or kind in DELTAS:
             return None
         if self._decode is None:
             return value if self.detail is Detail.VALUES else PRESENT
-        found = decode_one(self._decode, value)
+        found = decode_exactly(self._decode, value)
         self.dead_letters += found != found
+        if isinstance(found, complex):
+            self.grid.widen()
         return found
 
     def decoded_column(self, values: Sequence[bytes]) -> tuple[Array, int]:
         """Return values as they stand in columns, and how many of them cannot be read."""
         if self._decode is None:
             return self.column_of(values), 0
-        return decode_column(self._codec, self._decode, values)
+        numbers, unreadable = decode_column_exactly(self._codec, self._decode, values)
+        if numbers.dtype.kind == "c":
+            self.grid.widen()
+        return numbers, unreadable
 
     def read_column(self, read: Sequence[bytes | None]) -> Array:
         """Return values that were read as they stand in columns; None says that there is one."""
@@ -290,7 +317,9 @@ class CellColumns:
             made = np.empty(len(values), object)
             made[:] = values
             return made
-        return np.array([0.0 if value is None else value for value in values], np.float64)
+        if complex in map(type, values):
+            self.grid.widen()
+        return np.array([0.0 if value is None else value for value in values], self._number_type)
 
 
 _LATEST = 2**63 - 2  # so that one more is a number still

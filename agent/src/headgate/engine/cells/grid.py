@@ -92,6 +92,14 @@ class Grid:
         self._columns.append(made)
         return made
 
+    def widen(self) -> None:
+        """Have columns of numbers hold such as have a rest, see ``exact_numbers``."""
+        for column in self._columns:
+            if column.data.dtype == np.float64:
+                wide = self._storage.array(self._size, np.complex128)
+                wide[:] = column.data
+                column.data = wide
+
     def marks(self) -> Column:
         """Return a column of marks that moves with the grid; no cell keeps its room for them."""
         made = self.column(np.bool_)

@@ -6,61 +6,35 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import DTypeLike
 
 from headgate.engine.cells.elements import Element, Elements
 from headgate.engine.cells.grid import Column, Grid
 from headgate.engine.cells.storage import Array, blank
 from headgate.engine.cells.sums import (
     RunningSum,
+    Value,
+    differs,
+    distance,
+    distances,
     exact_total,
     magnitude,
     rough_magnitude,
     rough_total,
 )
 from headgate.engine.spec.codecs import Number
+from headgate.engine.spec.exact_numbers import numbers_in
 
-Value = Number | bytes
-"""A decoded number, or the bytes where the codec is opaque."""
 Change = tuple[int, Value | None, Value | None]
 """A cell's slot with its value before and after; None where there is no cell."""
-
-
-def number(value: Value | None) -> Number:
-    """Return the number that stands for a value in sums: 0 for none and for what has no number."""
-    return value if isinstance(value, float) and value == value else 0.0
-
-
-def differs(new: Value | None, old: Value | None) -> bool:
-    """Return whether a cell has changed. No cell is the same as 0; no number differs from all."""
-    if new is None:
-        new = 0.0 if isinstance(old, float) else None
-    elif old is None and isinstance(new, float):
-        old = 0.0
-    return new != old
-
-
-def distance(new: Value | None, old: Value | None) -> Number:
-    """Return |x−x′|."""
-    return abs(number(new) - number(old))
-
-
-def distances(new: Array, old: Array) -> Array:
-    """Return |x−x′| of each cell; 0 where there are no numbers."""
-    if new.dtype == object:
-        return np.zeros(len(new))
-    with np.errstate(over="ignore"):
-        found: Array = np.abs(new - old)
-        if np.isnan(found).any():
-            found = np.abs(np.nan_to_num(new) - np.nan_to_num(old))
-    return found
 
 
 class PreviousValues:
     """x′ of the cells that changed since a cut."""
 
-    def __init__(self, grid: Grid, *, opaque: bool) -> None:
+    def __init__(self, grid: Grid, dtype: DTypeLike) -> None:
         self._grid = grid
-        self.values = grid.column(object if opaque else np.float64)
+        self.values = grid.column(dtype)
         self.touched = grid.column(np.bool_)
         self.logged = 0
         """By which number a changelog knows it; 0 for none."""
@@ -270,7 +244,7 @@ class Pending:
         """Return an empty memory of x′."""
         if self._values is None:
             raise TypeError(f"{self.action} watches no values here")
-        return PreviousValues(self._grid, opaque=self._values.data.dtype == object)
+        return PreviousValues(self._grid, self._values.data.dtype)
 
     def count(self, updates: int, elements: Iterable[Element]) -> None:
         """Add updates of these elements."""
@@ -462,24 +436,26 @@ class Pending:
         )
 
     def moved(self) -> tuple[Array, Array]:
-        """Return x and x′ of the cells with x ≠ x′, in the same order."""
+        """Return x and x′ of the cells with x ≠ x′, in the same order, as doubles.
+
+        Where these hold fewer digits than the cells, both may be the same.
+        """
         if self.past is None or self._values is None:
             return np.empty(0), np.empty(0)
         slots = self.past.slots
         new, before = self._values.data[slots], self.past.values.data[slots]
         differ = new != before
-        return new[differ], before[differ]
+        return _doubles(new[differ]), _doubles(before[differ])
 
     def previous(self) -> Array:
-        """Return x′ of all cells that are there or were, those that have not changed too."""
+        """Return x′ of all cells that are there or were, the unchanged too, as doubles."""
         if self._values is None:
             return np.empty(0)
         values, held = self._values.data, self._grid.present.data
         if self.past is not None:
             values = np.where(self.past.touched.data, self.past.values.data, values)
             held = held | self.past.touched.data
-        found: Array = values[held]
-        return found
+        return _doubles(values[held])
 
     def measured_magnitude(self) -> float:
         """Return Σ|x′| from scratch; it looks at all cells."""
@@ -490,6 +466,10 @@ class Pending:
         if self._largest is None:
             self._largest = self.measured()[2]
         return self._largest
+
+
+def _doubles(values: Array) -> Array:
+    return values if values.dtype == object else numbers_in(values)
 
 
 def _stored(value: Value | None, into: Array) -> Value | None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from headgate.engine.cells.columns import CellColumns, Detail
 from headgate.engine.cells.elements import Key
-from headgate.engine.cells.pending import Change, Value
+from headgate.engine.cells.pending import Change
+from headgate.engine.cells.sums import Value
 from headgate.engine.cells.watchers import Watchers
 from headgate.events import UpdateKind
 

@@ -1,4 +1,4 @@
-"""Sums of distances and magnitudes: kept update by update, with a bound of what rounding did."""
+"""Distances of values, and their sums kept update by update, with a bound of rounding errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,50 @@ import numpy as np
 from headgate.engine.cells.storage import Array
 from headgate.engine.cells.totals import LARGEST_TERM, limb_totals
 from headgate.engine.spec.codecs import Number
+from headgate.engine.spec.exact_numbers import gap, gaps, numbers_in
 
+Value = complex | bytes
+"""A decoded number, see ``exact_numbers``; the bytes where the codec is opaque."""
 _ROUNDING = 2.0**-52
 """Relative error of one addition and of one subtraction together, at most."""
 MANY = 1024
 """Terms from which on limbs are faster than a list: by measurement."""
 LARGEST_TOTAL = sys.float_info.max
 """What stands for sums of magnitudes that are larger."""
+
+
+def number(value: Value | None) -> complex:
+    """Return the number that stands for a value in sums: 0 for none and for what has no number."""
+    return value if isinstance(value, float | complex) and value == value else 0.0
+
+
+def differs(new: Value | None, old: Value | None) -> bool:
+    """Return whether a cell has changed. No cell is the same as 0; no number differs from all."""
+    if new is None:
+        new = 0.0 if isinstance(old, float | complex) else None
+    elif old is None and isinstance(new, float | complex):
+        old = 0.0
+    return new != old
+
+
+def distance(new: Value | None, old: Value | None) -> Number:
+    """Return |x−x′|."""
+    return gap(number(new), number(old))
+
+
+def distances(new: Array, old: Array) -> Array:
+    """Return |x−x′| of each cell; 0 where there are no numbers."""
+    if new.dtype == object:
+        return np.zeros(len(new))
+    with np.errstate(over="ignore"):
+        found: Array = gaps(new, old)
+        if np.isnan(found).any():
+            found = gaps(_without_nan(new), _without_nan(old))
+    return found
+
+
+def _without_nan(values: Array) -> Array:
+    return np.where(values == values, values, 0.0)
 
 
 class RunningSum:
@@ -91,6 +128,7 @@ def magnitude(values: Array) -> Number:
     """
     if values.dtype == object:
         return 0.0
+    values = numbers_in(values)
     found = exact_total(np.abs(values))
     if found != found:
         found = exact_total(np.abs(np.nan_to_num(values)))
@@ -101,5 +139,6 @@ def rough_magnitude(values: Array) -> Number:
     """Return Σ|x| with an error that a ``RunningSum`` allows for."""
     if values.dtype == object:
         return 0.0
+    values = numbers_in(values)
     found = rough_total(np.abs(values))
     return rough_total(np.abs(np.nan_to_num(values))) if found != found else found

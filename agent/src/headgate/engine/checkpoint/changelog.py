@@ -25,6 +25,7 @@ from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.elements import Element, Elements, Listed
 from headgate.engine.cells.pending import PreviousValues
 from headgate.engine.cells.storage import Array, newest
+from headgate.engine.spec.exact_numbers import numbers_in
 from headgate.events import ContainerId
 
 LISTS, RECENT, CELLS = "a", "b", "c"
@@ -99,7 +100,7 @@ class ListPart(Struct, frozen=True, array_like=True):
 
 
 class PastPart(Struct, frozen=True, array_like=True):
-    """x′ of a part's cells: which have one (a bit each), and those values."""
+    """x′ of a part's cells: which have one (a bit each), and those values as in ``CellsPart``."""
 
     number: int
     touched: bytes
@@ -110,7 +111,8 @@ class CellsPart(Struct, frozen=True, array_like=True):
     """All that is known of some cells.
 
     ``keys`` is the list by which their slots are numbered, ``slots`` the differences between them,
-    ``present`` a bit each. ``values`` is empty where only keys are kept.
+    ``present`` a bit each. ``values`` is empty where only keys are kept; numbers are doubles of 8
+    bytes, or 16 with their rests where a part has some.
     """
 
     keys: int
@@ -473,7 +475,9 @@ def _past_part(past: PreviousValues, slots: Array) -> PastPart | None:
 def _values(column: Array) -> bytes | tuple[bytes | None, ...]:
     if column.dtype == object:
         return tuple(column.tolist())
-    return column.astype("<f8").tobytes()
+    if column.dtype.kind == "c" and column.imag.any():
+        return column.astype("<c16").tobytes()
+    return numbers_in(column).astype("<f8").tobytes()
 
 
 def _stamps(column: Array) -> bytes:

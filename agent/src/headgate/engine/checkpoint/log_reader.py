@@ -152,7 +152,7 @@ class LogReader:
             )
         cells.columns.grid.present.data[slots] = _bits(part.present, len(slots))
         if cells.columns.values is not None:
-            cells.columns.values.data[slots] = _column(part.values)
+            cells.columns.values.data[slots] = _column(cells, part.values, len(slots))
         stamps = np.frombuffer(part.stamps, "<i8") - 1 if part.stamps else None
         cells.columns.stamp(slots, stamps)
         logged = {one.number: one for one in part.pasts}
@@ -160,7 +160,8 @@ class LogReader:
             past.forget(slots)
             one = logged.get(number)
             if one is not None:
-                past.put(slots[_bits(one.touched, len(slots))], _column(one.values))
+                touched = slots[_bits(one.touched, len(slots))]
+                past.put(touched, _column(cells, one.values, len(touched)))
 
 
 def listed(state: ListState) -> Listed:
@@ -187,9 +188,12 @@ def _bits(packed: bytes, length: int) -> Array:
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=length).astype(np.bool_)
 
 
-def _column(values: bytes | Sequence[bytes | None]) -> Array:
+def _column(cells: ContainerCells, values: bytes | Sequence[bytes | None], length: int) -> Array:
     if isinstance(values, bytes):
-        return np.frombuffer(values, "<f8")
+        if len(values) != 16 * length or not values:
+            return np.frombuffer(values, "<f8")
+        cells.columns.grid.widen()
+        return np.frombuffer(values, "<c16")
     made = np.empty(len(values), object)
     made[:] = values
     return made

@@ -87,13 +87,17 @@ def elements_of(state: ElementColumns) -> set[Element]:
     return {*state.rows, *state.cells.keys()}
 
 
+SavedValue = float | bytes | tuple[float, float] | None
+"""A value; where a double does not hold all of a number, it and its rest."""
+
+
 class ConsumedState(Struct, frozen=True):
     """See ``Consumed``."""
 
     updates: int
     distinct: ElementColumns
     keys: KeyColumns
-    previous: tuple[float | bytes | None, ...]
+    previous: tuple[SavedValue, ...]
     fresh: bool
     listed: ListState | None = None
     """``distinct``, where it is in the log."""
@@ -138,7 +142,7 @@ class CellsState(Struct, frozen=True):
     table: str
     detail: int
     keys: KeyColumns
-    values: tuple[float | bytes, ...]
+    values: tuple[SavedValue, ...]
     stamped: KeyColumns
     timestamps: tuple[int, ...]
     deletes: bool

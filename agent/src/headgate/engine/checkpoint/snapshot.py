@@ -21,7 +21,7 @@ from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import PRESENT, Detail
 from headgate.engine.cells.elements import Element, Elements
 from headgate.engine.cells.grid import Column
-from headgate.engine.cells.pending import Consumed, Pending, PreviousValues, Value
+from headgate.engine.cells.pending import Consumed, Pending, PreviousValues
 from headgate.engine.cells.scans import ScanState
 from headgate.engine.cells.storage import Array
 from headgate.engine.checkpoint.changelog import Changelog
@@ -50,6 +50,7 @@ from headgate.engine.checkpoint.saved import (
     MarkState,
     PendingState,
     PolicyState,
+    SavedValue,
     ScanningState,
     counted,
     element_columns,
@@ -310,7 +311,14 @@ def list_state(elements: Elements[Any]) -> ListState | None:
 
 
 def _values_at(column: Column, slots: Array) -> tuple[Any, ...]:
-    return tuple(column.data[slots].tolist())
+    found = column.data[slots].tolist()
+    if column.data.dtype.kind == "c":
+        return tuple((x.real, x.imag) if x.imag else x.real for x in found)
+    return tuple(found)
+
+
+def _loaded(values: Sequence[SavedValue]) -> Sequence[Any]:
+    return [complex(*one) if isinstance(one, tuple) else one for one in values]
 
 
 def _timestamps_at(cells: ContainerCells, slots: Array) -> tuple[int, ...]:
@@ -343,7 +351,7 @@ def _restore_cells(cells: ContainerCells, state: CellsState, reader: LogReader) 
     cells.columns.dead_letters = state.dead_letters
     if cells.detail == state.detail:
         if state.logged is None:
-            values: Sequence[Value] = state.values or [PRESENT] * len(state.keys.rows)
+            values = _loaded(state.values) or [PRESENT] * len(state.keys.rows)
             cells.columns.load(*state.keys.apart(), values)
         if state.stamped.rows:
             slots = cells.columns.grid.slots(*state.stamped.apart())
@@ -456,7 +464,7 @@ def _consumed(
     elif pending.keeps_values and state.previous:
         slots = cells.columns.grid.slots(*state.keys.apart())
         past = pending.new_past()
-        past.put(slots, cells.columns.column_of(state.previous))
+        past.put(slots, cells.columns.column_of(_loaded(state.previous)))
     distinct: Elements[Element] = source.reader.elements(state.listed)
     distinct.update(dict.fromkeys(elements_of(state.distinct)))
     if not pending.keeps_distinct:

@@ -10,11 +10,21 @@ import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from headgate.engine.spec.exact_numbers import (
+    DIGITS,
+    WHOLE,
+    WrittenNumber,
+    is_close,
+    number_of_text,
+    wholes_with_rest,
+    with_rest_of_text,
+    with_rest_of_whole,
+)
 from headgate.engine.spec.json_paths import is_too_deep, member, path_steps
 from headgate.engine.spec.layouts import Layout, Order
 
@@ -140,7 +150,7 @@ def _utf8_whole(value: bytes) -> int:
 
 def _json(path: str) -> Decode:
     steps = path_steps(path)
-    decoder = msgspec.json.Decoder()
+    decoder = msgspec.json.Decoder(float_hook=number_of_text)
 
     def decode(value: bytes) -> float:
         if is_too_deep(value):
@@ -193,6 +203,40 @@ def decode_one(decode: Decode, value: bytes) -> float:
     return number if math.isfinite(number) else UNDECODABLE
 
 
+def decode_exactly(decode: Decode, value: bytes) -> float | complex:
+    """Return the number, with a rest where a float64 does not hold all of it.
+
+    ``UNDECODABLE`` where there is none or it is not finite.
+    """
+    try:
+        exact = decode(value)
+        number = float(exact)
+    except UNREADABLE:
+        return UNDECODABLE
+    if -WHOLE < number < WHOLE and decode is _utf8 and len(value) <= DIGITS:
+        if not _has_exponent(value):
+            return number
+    elif not math.isfinite(number):
+        return UNDECODABLE
+    if decode is not _utf8:
+        return _with_rest(exact, number)
+    if is_close(number, len(value), exponent=_has_exponent(value)):
+        return with_rest_of_text(number, value.decode("ascii"))
+    return number
+
+
+def _has_exponent(value: bytes) -> bool:
+    return b"e" in value or b"E" in value
+
+
+def _with_rest(exact: float, number: float) -> float | complex:
+    if isinstance(exact, int):
+        return number if -WHOLE < exact < WHOLE else with_rest_of_whole(number, exact)
+    if isinstance(exact, WrittenNumber):
+        return with_rest_of_text(number, exact.text)
+    return number
+
+
 def decode_wholes(codec: Codec, values: Sequence[bytes]) -> list[int | None]:
     """Return the exact numbers; None for what is not whole or has more than 64 bits."""
     decode = _utf8_whole if codec.name is CodecName.UTF8 else decoder_of(codec)
@@ -231,3 +275,48 @@ def decode_column(
     if unreadable:
         numbers[~finite] = UNDECODABLE
     return numbers, unreadable
+
+
+def decode_column_exactly(
+    codec: Codec, decode: Decode, values: Sequence[bytes]
+) -> tuple[NDArray[Any], int]:
+    """Return a number for each value, and how many of them are ``UNDECODABLE``.
+
+    They are complex where a float64 does not hold all of one of them, see ``exact_numbers``.
+    """
+    layout = codec.layout
+    if layout is not None and layout.whole and layout.width == _WIDEST:
+        wholes = layout.column(values)
+        if wholes is not None:
+            return wholes_with_rest(wholes), 0
+    elif layout is not None:
+        return decode_column(codec, decode, values)
+    elif codec.name is CodecName.UTF8:
+        numbers, unreadable = decode_column(codec, decode, values)
+        return _with_rests(numbers, values), unreadable
+    return _column_of([decode_exactly(decode, value) for value in values])
+
+
+def _column_of(found: Sequence[float | complex]) -> tuple[NDArray[Any], int]:
+    import numpy as np
+
+    numbers = np.array(found, np.complex128 if complex in map(type, found) else np.float64)
+    return numbers, int(np.count_nonzero(numbers != numbers))
+
+
+def _with_rests(numbers: NDArray[np.float64], values: Sequence[bytes]) -> NDArray[Any]:
+    import numpy as np
+
+    if max(map(len, values), default=0) <= DIGITS and not _has_exponent(b"".join(values)):
+        return numbers  # each is below 10 ** DIGITS, and so below WHOLE
+    exact: NDArray[Any] = numbers
+    for place, (number, value) in enumerate(zip(numbers.tolist(), values, strict=True)):
+        if number == number and is_close(number, len(value), exponent=_has_exponent(value)):
+            found = with_rest_of_text(number, value.decode("ascii"))
+            if isinstance(found, complex):
+                exact = exact if exact.dtype.kind == "c" else numbers.astype(np.complex128)
+                exact[place] = found
+    return exact
+
+
+_WIDEST: Final = 8  # bytes of integers that a float64 may not hold

@@ -13,8 +13,8 @@ from headgate.engine.cells import sums
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.elements import Key
-from headgate.engine.cells.pending import Pending, Value, differs, distance, number
-from headgate.engine.cells.sums import RunningSum
+from headgate.engine.cells.pending import Pending
+from headgate.engine.cells.sums import RunningSum, Value, differs, distance, number
 from headgate.engine.core.engine import Engine
 from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.spec.dataflow import ActionRole

@@ -42,7 +42,7 @@ def counted_elements(parts: Sequence[Part]) -> int | None:
 def mean_of(parts: Sequence[Part]) -> float:
     """Return the mean of a container's values as they are; 0 where it is empty."""
     values = [
-        cells.columns.values.data[cells.columns.slots]
+        cells.columns.doubles(cells.columns.slots)
         for cells, _ in parts
         if cells.columns.values is not None
     ]
