@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
-from headgate.engine import FilesSpec, OnChange, RunPurpose, TopicSpec
-from headgate.events import Cut, KeyForm
+from headgate.engine import Codec, FilesSpec, OnChange, RunPurpose, TopicSpec
+from headgate.events import Cut, Item, KeyForm
 from headgate.incremental import Stage
 from headgate.incremental.state import FileStore
-from headgate.spark import Increment, KafkaAddress, NamedColumns, Run, StageRequest, decode_result
+from headgate.spark import (
+    Increment,
+    KafkaAddress,
+    NamedColumns,
+    Removal,
+    Run,
+    StageRequest,
+    WrittenCell,
+    decode_result,
+)
+from headgate.spark.removing import remove_cells
+from headgate.spark.source.tables import CELLS, ColumnTarget, written_cells
+from headgate.spark.views import ContainerView
 
 
 class ScriptedRun:
@@ -52,13 +64,70 @@ class ScriptedRun:
 
     def write(self, table: pa.Table, container: str) -> int:
         self.written[container] = table.to_pylist()
+        cells = self._flow.hbase.setdefault(self.table_of(container), {})
+        for cell in self.cells(table, container).to_pylist():
+            self._flow.hbase_calls()
+            if cell["value"] is None:
+                cells.pop((cell["row"], cell["column"]), None)
+            else:
+                cells[cell["row"], cell["column"]] = cell["value"]
         return len(table)
+
+    def cells(self, table: pa.Table, container: str) -> pa.Table:
+        names = list(table.column_names)
+        if "row" not in names:
+            table = table.rename_columns(["row", *names[1:]])
+        if not pa.types.is_string(table.column("row").type) or not all(
+            table.column("row").to_pylist()
+        ):
+            return CELLS.empty_table()  # tests that do not look at HBase have any keys
+        targets = {
+            name: ColumnTarget(f"f:{name}".encode()) for name in table.column_names if name != "row"
+        }
+        return written_cells(table, targets)
+
+    def table_of(self, container: str) -> str:
+        return self._flow.tables.get(container, container)
+
+    def remove(self, cells: Iterable[WrittenCell], container: str) -> Removal:
+        items = (Item(self.table_of(container), b"f"),)
+        view = ContainerView(container, self.table_of(container), items, Codec())
+        connection: Any = ScriptedConnection(self._flow)
+        return remove_cells(connection, view, cells, None, lambda: None)
 
     def commit_as(self, result: str) -> None:
         self.result = result
 
     def when_committed(self, follow: Callable[[], object]) -> None:
         self.following.append(follow)
+
+
+class ScriptedConnection:
+    """HBase's cells, as far as cells are removed."""
+
+    def __init__(self, flow: ScriptedFlow) -> None:
+        self._flow = flow
+
+    def get(self, table: str, row: bytes, columns: Sequence[bytes]) -> dict[bytes, bytes]:
+        cells = self._flow.hbase.get(table, {})
+        return {name: cells[row, name] for name in columns if (row, name) in cells}
+
+    def check_and_delete(
+        self,
+        table: str,
+        row: bytes,
+        column: bytes,
+        expected: bytes,
+        delete: Sequence[bytes],
+        origin: object,
+    ) -> bool:
+        self._flow.hbase_calls()
+        cells = self._flow.hbase[table]
+        if cells.get((row, column)) != expected:
+            return False
+        for name in delete:
+            cells.pop((row, name), None)
+        return True
 
 
 class ScriptedFlow:
@@ -84,6 +153,12 @@ class ScriptedFlow:
         """Hashes of the modules of the stages that run."""
         self.described: dict[str, str] = {}
         """Hashes of what the containers are."""
+        self.hbase: dict[str, dict[tuple[bytes, bytes], bytes]] = {}
+        """Values by row and column, by table: what attempts have written, committed or not."""
+        self.tables: dict[str, str] = {}
+        """Tables of containers that have another name than these."""
+        self.hbase_calls: Callable[[], object] = lambda: None
+        """Called before each write; may raise."""
         self.spark: Any = None
         """A session, where runs are to have one."""
         self._runs = 0
@@ -113,6 +188,11 @@ class ScriptedFlow:
             dict(sources or {}),
             dict(sinks or {}),
             dict(self.described),
+            {
+                action: result.manifest
+                for action, named in self.results.items()
+                if (result := decode_result(named)) is not None
+            },
         )
 
     def attempt(

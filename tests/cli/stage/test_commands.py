@@ -387,7 +387,34 @@ def test_what_an_agent_refuses_is_told_in_its_words(agent: Agent) -> None:
     assert "headgate stage: 'count' of flow has no state yet" in told
 
 
-def test_a_rebuild_names_the_containers_in_which_old_rows_stay(agent: Agent) -> None:
-    agent.answers = {"actions": ["a"], "runs": {"a": "r1"}, "waits": {}, "written": {"a": ["out"]}}
-    told = run_there(agent, "rebuild", "flow", "a")
-    assert "Rows that a has written to out and does not write any more stay there" in told
+def test_a_rebuild_says_what_becomes_of_cells_that_are_not_written_any_more(
+    agent: Agent, flow: ScriptedFlow
+) -> None:
+    answer = {"actions": ["count"], "runs": {"count": "r1"}, "waits": {}}
+    answer |= {"written": {"count": ["sums"]}, "location": str(flow.path)}
+    result = decode_result(flow.results["count"])
+    assert result is not None
+    agent.answers = answer | {"manifests": {"count": result.manifest}}
+    told = " ".join(run_there(agent, "rebuild", "flow", "count").split())
+    assert "Cells that count has written to sums and does not write any more are removed" in told
+    assert "Of count" not in told, "all of it is known"
+
+    known = read_manifest(flow.store, result.manifest)
+    for written, words in (
+        ({}, "Of count, nothing is known of what it has written to `sums`"),
+        (
+            {"sums": replace(known.written["sums"], since=1.0)},
+            "Of count, what it wrote to `sums` before 1970-01-01 00:00:01+00:00 is not all known",
+        ),
+    ):
+        name = result.manifest.replace(".manifest", f"{len(written)}.manifest")
+        write_manifest(flow.store, name, replace(known, written=written))
+        agent.answers = answer | {"manifests": {"count": name}}
+        told = run_there(agent, "rebuild", "flow", "count")
+        assert words in " ".join(told.split())
+
+    agent.answers = answer | {"manifests": {"count": "not-there.manifest"}}
+    told = run_there(agent, "rebuild", "flow", "count")
+    assert "it cannot be said here whether all is known" in " ".join(told.split())
+    agent.answers = answer
+    assert "Of count" not in run_there(agent, "rebuild", "flow", "count"), "it has no state yet"

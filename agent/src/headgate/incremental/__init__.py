@@ -49,6 +49,7 @@ from headgate.incremental.stored import DamagedFile, NoState, StoredState, stage
 from headgate.incremental.topics.cursors import LostMessages, TopicCursor, topic_cursor
 from headgate.incremental.topics.decoding import UnusableMessage
 from headgate.incremental.topics.sending import UnsentIncrement
+from headgate.incremental.written_cells import unknown_words
 
 __all__ = [
     "GROUP",
@@ -102,5 +103,6 @@ __all__ = [
     "publish_committed",
     "stage_name",
     "topic_cursor",
+    "unknown_words",
     "upkeep_due",
 ]

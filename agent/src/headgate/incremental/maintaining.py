@@ -115,7 +115,9 @@ def collect(
             manifest = read_manifest(store, name)
             # Of a state that nobody goes on with, only what others may still read.
             outputs = {flow: manifest.outputs.get(flow, ()) for flow in flows}
-            kept[name] = replace(manifest, buckets=(), outputs=outputs, sendings=())
+            kept[name] = replace(
+                manifest, buckets=(), outputs=outputs, sendings=(), waiting={}, written={}
+            )
     living = (writer.run_prefix, upkeep_prefix(writer.stage, previous))
     for name in unneeded(there, kept, living):
         store.remove(name)

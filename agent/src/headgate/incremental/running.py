@@ -36,7 +36,7 @@ from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.buckets import even_buckets
-from headgate.incremental.state.errors import ChangedStage
+from headgate.incremental.state.errors import ChangedStage, StateError
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import (
     BucketState,
@@ -45,6 +45,7 @@ from headgate.incremental.state.manifest import (
     Sending,
     WaitingUnits,
     WrittenBy,
+    WrittenCells,
     read_manifest,
     write_manifest,
 )
@@ -54,6 +55,12 @@ from headgate.incremental.stored import stage_name
 from headgate.incremental.topics.kafka import KafkaTopics, Topics
 from headgate.incremental.topics.sending import TopicSink
 from headgate.incremental.waiting import Waiting, still_waiting, waiting_after, waiting_rows
+from headgate.incremental.written_cells import (
+    CellAccount,
+    account_anew,
+    account_before,
+    unknown_words,
+)
 from headgate.spark import KafkaAddress, Run, StageRequest, StageResult
 
 MODE: Final = "mode"
@@ -125,6 +132,7 @@ class StageRun:
         self._writer = Writer(self._stage.name, run.id, run.attempt, uuid4().hex)
         self._flows = FlowReader(self._stage.name, run, request, store, self._topics)
         check_flows(self._stage, run, request)
+        self._account = CellAccount(run, store, self._writer)
         self._sinks = tuple(
             FlowSink(self._writer, run.token, flow, spec, stores(spec.location))
             for flow, spec in request.sinks.items()
@@ -175,9 +183,7 @@ class StageRun:
             raise
         left = self._mode.left_of(buckets)
         epoch = finished(self._stage, self._store, self._writer, left, outcomes)
-        for flow in self._stage.outputs:
-            if flow in self._run.containers:
-                self._run.write(self._output(epoch, flow), flow)
+        written = self._written(epoch, before)
         whole = known is None
         publications: dict[str, Publication] = {}
         for sink in self._sinks:
@@ -192,7 +198,7 @@ class StageRun:
         waiting = waiting_after(epoch, waited, self._request.increments, self._store, self._writer)
         if waiting:
             print(_waiting_words(waiting))
-        manifest = self._manifest(epoch_number, epoch, publications, sent, waiting)
+        manifest = self._manifest(epoch_number, epoch, publications, sent, waiting, written)
         name = self._writer.manifest_name()
         write_manifest(self._store, name, manifest)
         if before is not None and collected:
@@ -405,6 +411,40 @@ class StageRun:
         files = [BatchFile(self._store, ref, self._stage.name) for ref in refs]
         return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
 
+    def _written(self, epoch: EpochOutcome, before: Manifest | None) -> dict[str, WrittenCells]:
+        """Write output flows to containers, and return the account of what was written to them.
+
+        A stage that begins anew removes what it has written before and does not write any more.
+        """
+        accounts = {} if before is None else dict(before.written)
+        for flow in self._stage.outputs:
+            if flow in self._run.containers:
+                self._run.write(self._output(epoch, flow), flow)
+                files = (
+                    BatchFile(self._store, ref, self._stage.name) for ref in self._refs(epoch, flow)
+                )
+                batches = (batch for file in files for batch in file.batches())
+                known = account_before(flow, self._run.table_of(flow), before)
+                columns = self._stage.emitted[flow]
+                accounts[flow] = self._account.noted(flow, batches, columns, known)
+        if before is not None or not self._previous:
+            return accounts
+        old, trouble = self._replaced()
+        accounts = account_anew(accounts, old, is_known=not trouble)
+        if old is not None:
+            accounts = self._account.remove(old.written, accounts, self._request.others)
+        for flow, cells in accounts.items():
+            if cells.since:
+                print(unknown_words(flow, cells.since) + trouble)
+        return accounts
+
+    def _replaced(self) -> tuple[Manifest | None, str]:
+        """Return the state in whose place another is made, or why it cannot be read."""
+        try:
+            return read_manifest(self._store, self._previous), ""
+        except StateError as error:
+            return None, f" ({error})"
+
     def _manifest(
         self,
         number: int,
@@ -412,6 +452,7 @@ class StageRun:
         publications: Mapping[str, Publication],
         sendings: tuple[Sending, ...],
         waiting: dict[str, tuple[WaitingUnits, ...]],
+        written: dict[str, WrittenCells],
     ) -> Manifest:
         return Manifest(
             self._stage.name,
@@ -430,6 +471,7 @@ class StageRun:
             sendings,
             self._written_by(),
             waiting,
+            written,
         )
 
 

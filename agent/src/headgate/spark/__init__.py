@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from headgate.spark.column_names import NamedColumns
     from headgate.spark.driver import current_run
     from headgate.spark.kafka.ranges import OffsetRange, RangeReader, RecordsUnavailable
+    from headgate.spark.removing import Removal, WrittenCell, value_digest
     from headgate.spark.run import Run
     from headgate.spark.source.registration import register_sources
 
@@ -82,6 +83,7 @@ __all__ = [
     "OffsetRange",
     "RangeReader",
     "RecordsUnavailable",
+    "Removal",
     "ResultError",
     "Run",
     "RunKey",
@@ -101,6 +103,7 @@ __all__ = [
     "WorkerMessage",
     "WorkerReady",
     "WorkerReply",
+    "WrittenCell",
     "client_properties",
     "code_hash",
     "current_run",
@@ -114,6 +117,7 @@ __all__ = [
     "register_sources",
     "silent_logger",
     "step_log",
+    "value_digest",
 ]
 
 _LATE = {
@@ -122,9 +126,12 @@ _LATE = {
     "OffsetRange": "headgate.spark.kafka.ranges",
     "RangeReader": "headgate.spark.kafka.ranges",
     "RecordsUnavailable": "headgate.spark.kafka.ranges",
+    "Removal": "headgate.spark.removing",
     "Run": "headgate.spark.run",
+    "WrittenCell": "headgate.spark.removing",
     "current_run": "headgate.spark.driver",
     "register_sources": "headgate.spark.source.registration",
+    "value_digest": "headgate.spark.removing",
 }
 
 

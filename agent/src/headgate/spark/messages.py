@@ -85,6 +85,9 @@ class StageRequest(Struct, frozen=True):
     """By output flow that goes to files or a topic, where it goes."""
     containers: dict[str, str] = {}
     """Hash of the cells, codec and keys of a container, by container."""
+    others: dict[str, str] = {}
+    """The manifest that the last run of each other stage has committed that writes to containers,
+    by stage."""
 
 
 class StepRequest(Struct, frozen=True, tag="step"):

@@ -17,6 +17,7 @@ from headgate.spark.kafka.updates import UpdateReader
 from headgate.spark.ledger import checked_result
 from headgate.spark.messages import KafkaAddress, StageRequest, StepRequest
 from headgate.spark.reading import ContainerReader
+from headgate.spark.removing import Removal, WrittenCell
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
 from headgate.spark.views import ContainerView
@@ -402,6 +403,56 @@ class Run:
         limits = DriverLimits(self._driver_rows, self._driver_bytes)
         return self._writer.write(frame, view, timestamp, limits)
 
+    def cells(self, table: pa.Table, container: str) -> pa.Table:
+        """Return the cells that ``write`` writes of a table's rows.
+
+        Args:
+            table: as for ``write``.
+            container: its name in the dataflow.
+
+        Returns:
+            ``row``, ``column`` (``family:qualifier``) and ``value``, all as HBase has them; null
+            where the cell is deleted.
+
+        Raises:
+            ViewError: a column has no place in the container.
+            UnwritableValue: a codec has no bytes for a value, or a row has no key.
+        """
+        return self._writer.cells(table, self._containers.view(container, None))
+
+    def table_of(self, container: str) -> str:
+        """Return the table of a container.
+
+        Raises:
+            ViewError: no such container, or one in several tables.
+        """
+        return self._containers.view(container, None).table
+
+    def remove(self, cells: Iterable[WrittenCell], container: str) -> Removal:
+        """Delete cells that earlier runs have written, and that nobody has changed since.
+
+        Args:
+            cells: with what was written there; those of a row together.
+            container: its name in the dataflow.
+
+        Returns:
+            How many were removed, and which stay, since they have another value or are not in the
+            container any more.
+
+        Raises:
+            ViewError: no such container, or one in several tables.
+            RunCancelled: the run was cancelled; some cells may be removed.
+            RequestRefused: the observer found the run fenced off by a newer attempt, or the
+                server refused.
+        """
+        view = self._containers.view(container, None)
+        return self._writer.remove(cells, view, self._check_not_cancelled)
+
+    def _check_not_cancelled(self) -> None:
+        if self._cancelled():
+            message = f"run {self.id} was cancelled; nothing more is deleted"
+            raise RunCancelled(message)
+
     def delete(
         self, rows: Iterable[str | bytes], container: str, *, table: str | None = None
     ) -> int:
@@ -420,9 +471,7 @@ class Run:
                 and then nothing is deleted.
             RunCancelled: the run was cancelled.
         """
-        if self._cancelled():
-            message = f"run {self.id} was cancelled; nothing more is deleted"
-            raise RunCancelled(message)
+        self._check_not_cancelled()
         view = self._containers.view(container, table)
         keys = [key_bytes(row) if isinstance(row, str) else row for row in rows]
         return self._writer.delete(keys, view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +16,14 @@ from headgate.events import Origin, encode_origin, key_text, printable_key
 from headgate.spark.column_names import target_columns
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
-from headgate.spark.source.tables import ROW, ColumnTarget, range_texts, write_batch
+from headgate.spark.removing import Removal, WrittenCell, remove_cells
+from headgate.spark.source.tables import (
+    ROW,
+    ColumnTarget,
+    range_texts,
+    write_batch,
+    written_cells,
+)
 from headgate.spark.views import ContainerView, ViewError
 
 if TYPE_CHECKING:
@@ -96,6 +103,26 @@ class ContainerWriter:
             )
         self.rows_written += written
         return written
+
+    def cells(self, frame: pa.Table, view: ContainerView) -> pa.Table:
+        """Return the cells that ``write`` writes of a frame; see ``written_cells``.
+
+        Raises:
+            ViewError: a column has no place in the container.
+            UnwritableValue: a codec has no bytes for a value, or a row has no key.
+        """
+        names = [name for name in frame.column_names if name != ROW]
+        targets = target_columns(view, self._containers.column_names(view), names)
+        return written_cells(frame, _places(view, targets))
+
+    def remove(
+        self, cells: Iterable[WrittenCell], view: ContainerView, check: Callable[[], object]
+    ) -> Removal:
+        """Delete cells that still have the value that was written; see ``remove_cells``."""
+        with self._containers.connect() as connection:
+            done = remove_cells(connection, view, cells, self._origin, check)
+        self.rows_written += done.removed
+        return done
 
     def delete(self, keys: Sequence[bytes], view: ContainerView) -> int:
         """Delete a container's cells of the given rows and return how many rows were named.

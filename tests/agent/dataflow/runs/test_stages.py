@@ -13,7 +13,7 @@ from headgate.agent.state.sealed import Definition
 from headgate.engine import Cause, Engine, FileFormat, FilesSpec, Launch, OnChange
 from headgate.events import Cut
 from headgate.flows import parse_dataflow
-from headgate.spark import decode_result
+from headgate.spark import StageResult, decode_result
 
 TWO_STAGES = """
 name: two-stages
@@ -213,3 +213,25 @@ def test_the_record_of_a_committed_run_says_how_many_rows_its_increments_have() 
     assert third is not None
     assert first.made == {"units": first.attempt, "others": first.attempt}
     assert third.made == {}
+
+
+def test_a_stage_is_told_the_states_of_others_that_write_to_containers() -> None:
+    text = """
+name: flow
+containers: {raw: {table: raw}, out: {table: out}}
+actions:
+  mine: {stage: "stages:mine", reads: raw, writes: out}
+  other: {stage: "stages:other", reads: raw, writes: out}
+  silent: {stage: "stages:silent", reads: raw}
+  step: {step: "steps:step", reads: raw, writes: out}
+"""
+    dataflow = parse_dataflow(text, "test")
+    definition = Definition("flow", "", "/base", 0, 0.0)
+    launch = Launch("mine", "r", 1, Cut(), Cut(), Cause("x", "y"))
+    results = {
+        name: StageResult(f"{name}.manifest").encoded() for name in ("mine", "other", "silent")
+    }
+    results["step"] = "anything"
+    request = stage_request(dataflow, definition, launch, (), "/stages", results)
+    assert request is not None
+    assert request.others == {"other": "other.manifest"}

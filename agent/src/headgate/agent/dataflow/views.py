@@ -93,8 +93,12 @@ class RebuildAnswer(Struct, frozen=True):
     waits: dict[str, str]
     """By stage, what keeps that run from being launched yet, in words."""
     written: dict[str, tuple[str, ...]] = {}
-    """Containers that a stage writes, by stage. Rows that only the old state has written there
-    stay."""
+    """Containers that a stage writes, by stage. What only the old state has written there is
+    removed."""
+    location: str = ""
+    """Where the states of the stages are."""
+    manifests: dict[str, str] = {}
+    """The state that does not count any more, by stage that writes to containers."""
 
 
 class FlowStatus(Struct, frozen=True):

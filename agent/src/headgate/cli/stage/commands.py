@@ -26,6 +26,7 @@ from headgate.cli.stage.finding import (
     required_state,
     stage_status,
     stage_statuses,
+    unknown_writes,
 )
 from headgate.cli.stage.views import comparison_lines, row_lines, stage_lines, state_document
 from headgate.cli.stage.writing import Format, csv_text, json_lines, plain, write_pieces
@@ -232,6 +233,7 @@ def rebuild(
     """
     path = f"/v1/flows/{quote(name, safe='')}/stages/rebuild"
     answer = ask("POST", path, agent, {"action": action, "with_sources": with_sources}, json=json)
+    answer["unknown"] = unknown_writes(name, answer)
     if not printed(answer, json=json):
         for each in answer["actions"]:
             if each in answer["runs"]:
@@ -241,11 +243,15 @@ def rebuild(
             _console.print(f"{said}.", markup=False, highlight=False)
         for each, written in answer.get("written", {}).items():
             _console.print(
-                f"Rows that {each} has written to {', '.join(written)} and does not write any more "
-                "stay there: remove them if nobody is to read them.",
+                f"Cells that {each} has written to {', '.join(written)} and does not write any "
+                "more are removed, unless somebody else has written them since; the log of the run "
+                f"counts both: `headgate flow logs {shell_word(name)}`.",
                 markup=False,
                 highlight=False,
             )
+        for each, unknown in answer["unknown"].items():
+            for words in unknown:
+                _console.print(f"Of {each}, {words}.", markup=False, highlight=False)
         _console.print(f"See `headgate flow show {shell_word(name)}`.", highlight=False)
     if not answer["runs"]:
         raise typer.Exit(_NOT_YET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ import typer
 from msgspec import Struct
 
 from headgate.cli.flow.asking import ask, fail
-from headgate.incremental import StateError, StoredState
+from headgate.incremental import StateError, StoredState, unknown_words
 
 LocationOption = Annotated[
     str | None,
@@ -75,6 +76,42 @@ def found_state(dataflow: str, status: Any, manifest: str | None = None) -> Foun
                 "everywhere where `state` of the dataflow is a place that all can reach]"
             )
         return FoundState(None, status, words)
+
+
+def unknown_writes(dataflow: str, answer: Any) -> dict[str, list[str]]:
+    """Return in words what a rebuild leaves in tables, as nobody knows of it, by stage.
+
+    Args:
+        dataflow: whose stages are rebuilt.
+        answer: what an agent says of the rebuild.
+    """
+    found = {}
+    for action, manifest in answer.get("manifests", {}).items():
+        containers = answer["written"][action]
+        status = {"action": action, "manifest": manifest, "location": answer["location"]}
+        if words := list(_unknown(found_state(dataflow, status), containers)):
+            found[action] = words
+    return found
+
+
+def _unknown(state: FoundState, containers: Sequence[str]) -> Iterator[str]:
+    if state.stored is None:
+        yield (
+            f"it cannot be said here whether all is known that it wrote to {', '.join(containers)},"
+            f" since its state cannot be read: {state.trouble}. The log of the run says it"
+        )
+        return
+    manifest = state.stored.manifest
+    for flow in containers:
+        known = manifest.written.get(flow)
+        if known is None and flow in manifest.schemas:
+            yield (
+                f"nothing is known of what it has written to `{flow}`, since an earlier version "
+                "kept no account: it stays where nothing is written now; remove it if nobody is to "
+                "read it"
+            )
+        elif known is not None and known.since:
+            yield unknown_words(flow, known.since)
 
 
 def required_state(

@@ -62,7 +62,7 @@ def finished(
                 after[number] = _with_runs(after[number], (ref,))
                 written += ref.length
         for number, state in enumerate(after):
-            after[number], size = _compacted(stage.state.match, stage.name, store, writer, state)
+            after[number], size = compacted(stage.state.match, stage.name, store, writer, state)
             written += size
     return EpochOutcome(tuple(after), outputs, groups, written, {} if groups else waiting)
 
@@ -96,12 +96,12 @@ def _added(
             known = reader.find(groups.hashes, groups.keys).rows
             part = sort_rows(pa.concat_tables([pa.Table.from_batches([known]), part]))
         else:
-            part = _last_of_each(part)
+            part = last_of_each(part)
         found[number] = write_run(store, writer.rows_name(), part, stage.name, match=state.match)
     return found
 
 
-def _last_of_each(rows: pa.Table) -> pa.Table:
+def last_of_each(rows: pa.Table) -> pa.Table:
     """Return of sorted rows of one key and order the last."""
     [batch] = rows.combine_chunks().to_batches()
     places = np.arange(len(rows) - 1)
@@ -110,7 +110,7 @@ def _last_of_each(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(np.append(~again, True)))
 
 
-def _compacted(
+def compacted(
     match: Match, stage: str, store: FileStore, writer: Writer, state: BucketState
 ) -> tuple[BucketState, int]:
     """Return a bucket with few runs, and the bytes that were written for it."""

@@ -97,6 +97,17 @@ class WaitingUnits(Struct, frozen=True):
         return sum(ref.rows for ref in self.files)
 
 
+class WrittenCells(Struct, frozen=True):
+    """Cells that a stage has written to a container and not deleted since, by row and column."""
+
+    table: str
+    """The table of the container."""
+    cells: BucketState
+    """Files with the cells, as those of a state have its rows."""
+    since: float = 0.0
+    """From when on all cells are known, in Unix seconds; 0 if they always were."""
+
+
 class WrittenBy(Struct, frozen=True):
     """Properties of the stage that wrote a state, besides its version; empty in older states."""
 
@@ -135,12 +146,16 @@ class Manifest(Struct, frozen=True):
     written_by: WrittenBy = WrittenBy()
     waiting: dict[str, tuple[WaitingUnits, ...]] = {}
     """By input flow, units of all groups that no group has been given yet, the oldest first."""
+    written: dict[str, WrittenCells] = {}
+    """By output flow, what was written to the container of its name."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all files that it needs, without its own."""
         waiting = [units.files for flow in self.waiting.values() for units in flow]
-        put_out = (*self.outputs.values(), *(each.files for each in self.sendings), *waiting)
+        written = [each.cells.files for each in self.written.values()]
+        sent = [each.files for each in self.sendings]
+        put_out = (*self.outputs.values(), *sent, *waiting, *written)
         outputs = [ref.name for refs in put_out for ref in refs]
         return frozenset(outputs).union(ref.name for bucket in self.buckets for ref in bucket.files)
 

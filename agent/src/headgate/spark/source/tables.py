@@ -19,6 +19,15 @@ from headgate.spark.views import ViewError
 ROW: Final = "row"
 """Name of the frame's column with the row's key."""
 
+CELLS: Final = pa.schema(
+    [
+        pa.field("row", pa.binary(), nullable=False),
+        pa.field("column", pa.binary(), nullable=False),
+        pa.field("value", pa.binary()),
+    ]
+)
+"""Columns of cells as they are written: a null deletes the cell."""
+
 PAGE: Final = 5_000
 """Rows asked of the server at a time: fastest of those tried between 1,000 and 20,000."""
 
@@ -234,6 +243,31 @@ def write_batch(
     for missing, rows in _nulls(keys, columns, inside).items():
         connection.delete(table, rows, missing, timestamp=timestamp, origin=origin)
     return len(keys)
+
+
+def written_cells(
+    frame: pa.RecordBatch | pa.Table, targets: Mapping[str, ColumnTarget]
+) -> pa.Table:
+    """Return the cells that ``write_batch`` writes of a frame, column by column.
+
+    Args:
+        frame: column ``row`` and those named in ``targets``.
+        targets: for each column, where it is written.
+
+    Returns:
+        ``row``, ``column`` and ``value``; null where a cell is deleted.
+
+    Raises:
+        UnwritableValue: a codec has no bytes for a value, or a row has no key.
+    """
+    keys = row_keys(frame.column(ROW))
+    rows = pa.array(keys, pa.binary())
+    parts = [CELLS.empty_table()]
+    for name, target in targets.items():
+        named = pa.repeat(pa.scalar(target.column, pa.binary()), len(keys))
+        values = pa.array(_written(frame, name, target, keys), pa.binary())
+        parts.append(pa.Table.from_arrays([rows, named, values], schema=CELLS))
+    return pa.concat_tables(parts)
 
 
 def _written(

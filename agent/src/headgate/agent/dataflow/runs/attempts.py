@@ -302,6 +302,11 @@ class Attempts:
                 launch,
                 state.engine.needed_increments(launch.action),
                 self._context.stages,
+                {
+                    name: action.last.result
+                    for name, action in state.engine.actions.items()
+                    if action.last is not None
+                },
             ),
             dated=encode_dated(state.engine.dated()),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.starting import stage_location
@@ -40,14 +42,13 @@ class Stages:
             action = state.engine.actions[spec.name]
             if action.stage is None:
                 continue
-            result = None if action.last is None else decode_result(action.last.result)
             makers = {action.stage.spec.inputs[flow].action for flow in action.stage.awaited}
             found.append(
                 StageStatus(
                     action=spec.name,
                     state=self._attempts.action_state(spec.name),
                     location=location,
-                    manifest="" if result is None else result.manifest,
+                    manifest=self._manifest(spec.name),
                     on_change=state.dataflow.on_change.get(spec.name, OnChange.REFUSE),
                     flows=explained[spec.name].flows,
                     held_by=explained[spec.name].held_by,
@@ -70,6 +71,12 @@ class Stages:
             names = engine.rebuilt_together(action, with_sources=with_sources)
         except Unrebuildable as error:
             raise Refused(f"{action!r} of {self._state.name} cannot be rebuilt: {error}") from error
+        writing = {
+            spec.name: self._containers(spec.writes)
+            for spec in self._state.dataflow.spec.actions
+            if spec.name in names and self._containers(spec.writes)
+        }
+        manifests = {name: self._manifest(name) for name in writing}
         for name in names:
             self._state.quarantined.pop(name, None)
         self._port.handle(RebuildRequested(now, action, with_sources))
@@ -79,11 +86,9 @@ class Stages:
             names,
             {name: self._run(name) for name in names if waits[name] is None},
             {name: words for name, words in waits.items() if words is not None},
-            {
-                spec.name: spec.writes
-                for spec in self._state.dataflow.spec.actions
-                if spec.name in names and spec.writes
-            },
+            writing,
+            stage_location(self._state.dataflow, self._state.definition, self._context.stages),
+            {name: manifest for name, manifest in manifests.items() if manifest},
         )
 
     def compact(self, action: str, now: float) -> RunAnswer:
@@ -116,6 +121,15 @@ class Stages:
             return RunAnswer(action, run.run)
         waits = state.engine.obstacle(action) or ""
         return RunAnswer(action, None, waits, follows=before is not None)
+
+    def _manifest(self, action: str) -> str:
+        last = self._state.engine.actions[action].last
+        result = None if last is None else decode_result(last.result)
+        return "" if result is None else result.manifest
+
+    def _containers(self, writes: Iterable[str]) -> tuple[str, ...]:
+        outside = self._state.dataflow.outside
+        return tuple(name for name in writes if name not in outside)
 
     def _run(self, action: str) -> str:
         run = self._state.engine.actions[action].run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import structs
@@ -10,7 +10,7 @@ from msgspec import structs
 from headgate.agent.state.sealed import Definition
 from headgate.engine import FilesSpec, Launch, OnChange, TopicSpec, WatchedContainer
 from headgate.flows import Dataflow, SessionLauncher, container_identities, session_roots
-from headgate.spark import StageRequest, StartSession
+from headgate.spark import StageRequest, StartSession, decode_result
 
 
 def shortened(text: str, most: int) -> str:
@@ -42,6 +42,7 @@ def stage_request(
     launch: Launch,
     needed: Iterable[str],
     stages: str,
+    results: Mapping[str, str] | None = None,
 ) -> StageRequest | None:
     """Return what an attempt has to know besides where its action is a stage; None otherwise.
 
@@ -51,6 +52,7 @@ def stage_request(
         launch: the attempt.
         needed: names of increments of the action that others may still read.
         stages: where stages keep their files whose dataflow does not say it.
+        results: what the last committed run of each action named, by action; those of stages count.
     """
     action = next((a for a in dataflow.spec.actions if a.name == launch.action), None)
     stage = None if action is None else action.stage
@@ -71,7 +73,18 @@ def stage_request(
         {name: known[name] for name in action.reads if name in known},
         {name: known[name] for name in action.writes if name in known},
         container_identities(dataflow),
+        _other_writers(dataflow, launch.action, results or {}),
     )
+
+
+def _other_writers(dataflow: Dataflow, action: str, results: Mapping[str, str]) -> dict[str, str]:
+    """Return the manifests of all other stages that write to containers, by stage."""
+    found = {}
+    for other in dataflow.spec.actions:
+        result = decode_result(results.get(other.name, ""))
+        if other.name != action and other.writes and result is not None:
+            found[other.name] = result.manifest
+    return found
 
 
 def files_of(dataflow: Dataflow, definition: Definition) -> dict[str, FilesSpec]:
