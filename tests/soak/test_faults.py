@@ -47,11 +47,24 @@ class Script:
         return []
 
 
+class Process:
+    pid = 1
+
+    def __init__(self, name: str, script: Script) -> None:
+        self._name, self._script = name, script
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._script.note(f"worker of {self._name}", number.name)
+
+
 class Service:
     lives = 1
 
     def __init__(self, name: str, script: Script) -> None:
         self._name, self._script = name, script
+
+    def descendants(self) -> list[Process]:
+        return [Process(self._name, self._script)]
 
     def kill(self) -> None:
         self._script.note(self._name, "kill")
@@ -103,6 +116,22 @@ def test_all_begins_and_ends_at_its_time(scene: Scene) -> None:
         (32, "stack", "up"),
     ]
     assert [each.kind for each in disturber.happened] == [each.kind for each in plan]
+
+
+def test_a_worker_that_was_stopped_goes_on_later_or_at_the_end(scene: Scene) -> None:
+    disturber, script, _ = scene
+    plan = (
+        Happening(5.0, Kind.STOP_WORKER, "agent-1", 10.0, 0),
+        Happening(7.0, Kind.STOP_WORKER, "observer-1", 100.0, 0),
+    )
+    disturber.run(plan, 20.0)
+    assert script.done == [
+        (5, "worker of agent-1", "SIGSTOP"),
+        (7, "worker of observer-1", "SIGSTOP"),
+        (15, "worker of agent-1", "SIGCONT"),
+    ]
+    disturber.heal()
+    assert (20, "worker of observer-1", "SIGCONT") in script.done
 
 
 def test_who_is_away_already_is_left_alone_and_that_is_told(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from soaking import dataflows
@@ -19,6 +20,9 @@ from soaking.verdict import (
     lost_writes,
     missed_rows,
 )
+
+from headgate.events import key_bytes, key_text
+from headgate.flows import parse_dataflow
 
 TOPIC = "updates"
 MIB = 1 << 20
@@ -105,6 +109,23 @@ def test_no_step_copies_its_input() -> None:
     assert dataflows.reversed_rows(rows)[b"x-0012"] == b"021"
     assert dataflows.sums(rows) == {b"group-2": b"150", b"group-3": b"7"}
     assert dataflows.extremes(rows) == {b"group-2": b"2000000120", b"group-3": b"1000000007"}
+
+
+@pytest.mark.parametrize("extra", [None, *range(dataflows.EXTRAS)])
+@pytest.mark.parametrize("flow", dataflows.ALL)
+def test_a_dataflow_is_accepted_in_each_of_its_forms(
+    flow: dataflows.Flow, extra: int | None, tmp_path: Path
+) -> None:
+    text = dataflows.text(flow, 5, tmp_path, tmp_path, extra)
+    dataflow = parse_dataflow(text, "flow.yaml")
+    assert len(dataflow.spec.actions) == (2 if extra is None else 3)
+
+
+def test_a_writer_has_rows_that_are_no_text() -> None:
+    rows = {dataflows.row_of("w", number) for number in range(40)}
+    assert len(rows) == 40
+    assert any(key_text(row).encode() != row for row in rows)
+    assert all(key_bytes(key_text(row)) == row for row in rows)
 
 
 def life(seconds: float, size: object) -> list[tuple[float, float]]:

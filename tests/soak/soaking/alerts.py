@@ -21,7 +21,7 @@ SKIPPED = (
     "there is no program prometheus, so alerts were not looked at (Debian: package prometheus)"
 )
 
-_WAYS = (Kind.KILL, Kind.STOP, Kind.OUTAGE)
+_WAYS = (Kind.KILL, Kind.STOP, Kind.OUTAGE, Kind.STOP_WORKER)
 _PARTS = (Kind.STOP_PART, Kind.KILL_PART)
 EVERYWHERE = tuple(Kind)
 CAUSES: dict[str, tuple[Kind, ...]] = {
@@ -30,12 +30,12 @@ CAUSES: dict[str, tuple[Kind, ...]] = {
     "HeadgateAgentRecordsSetAside": (Kind.TOMBSTONE,),
     "HeadgateAgentMessagesUndelivered": (Kind.HUGE_ROW,),
     "HeadgateObserverDown": _WAYS,
-    "HeadgateObserverNotServing": (*_PARTS, *_WAYS),
+    "HeadgateObserverNotServing": (*_PARTS, *_WAYS, Kind.POISON),
     "HeadgateObserverControlTopicLost": _PARTS,
-    "HeadgateObserverJournalFilling": _PARTS,
-    "HeadgateObserverEventsLate": (*_PARTS, Kind.STOP),
-    "HeadgateObserverDeliveryFailures": _PARTS,
-    "HeadgateObserverWritesBlocked": _PARTS,
+    "HeadgateObserverJournalFilling": (*_PARTS, Kind.POISON),
+    "HeadgateObserverEventsLate": (*_PARTS, Kind.STOP, Kind.POISON),
+    "HeadgateObserverDeliveryFailures": (*_PARTS, Kind.POISON),
+    "HeadgateObserverWritesBlocked": (*_PARTS, Kind.POISON),
     "HeadgateObserverDecodeErrors": (Kind.HOSTILE,),
     "HeadgateObserverUncertainWrites": (*_PARTS, *_WAYS),
     "HeadgateObserverUpstreamSlow": (*_PARTS, Kind.STOP),

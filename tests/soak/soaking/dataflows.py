@@ -13,6 +13,8 @@ from pathlib import Path
 Rows = dict[bytes, bytes]
 FEEDER = "collector"
 """Who feeds the dataflow in mode ``isolation``."""
+ENDS = (b"", b"", b"", b"", b"\xff", b"\x00\x80", b"\\x41", "\u00e9 (1.5)".encode())
+"""Ends of rows, so that some rows are no text, and some look like an escape."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Flow:
     def output(self) -> str:
         """The table it writes."""
         return f"{self.name}-output"
+
+    @property
+    def counts(self) -> str:
+        """The table that its action beside writes, where it has one."""
+        return f"{self.name}-counts"
 
 
 CHANGING = Flow("changing", "reverse", 60)
@@ -122,6 +129,23 @@ def extremes(rows: Rows) -> Rows:
     return {group: b"%d" % (len(values) * 10**9 + max(values)) for group, values in found}
 
 
+COUNT = """
+import os, sys
+from headgate.client import ScanRange, Thrift2Connection
+
+tables = sys.argv[1:]
+host, port = os.environ["HEADGATE_THRIFT2"].split(":")
+with Thrift2Connection(host, int(port), timeout=60.0) as connection:
+    rows = sum(1 for table in tables[1:] for _ in connection.scan(table, ScanRange()))
+    connection.put(tables[0], [(b"n", {b"f:v": b"%d" % rows})])
+"""
+
+
+def row_of(writer: str, number: int) -> bytes:
+    """Return a writer's row of a number."""
+    return f"{writer}-{number:04}".encode() + ENDS[number % len(ENDS)]
+
+
 EXPECTED = {"changing": reversed_rows, "summing": sums, "owning": extremes}
 
 
@@ -129,10 +153,47 @@ def write_steps(folder: Path) -> None:
     """Put the code of the steps where the dataflows look for it."""
     (folder / "soak_steps.py").write_text(STEPS)
     (folder / "soak_command.py").write_text(COMMAND)
+    (folder / "soak_count.py").write_text(COUNT)
 
 
-def text(flow: Flow, limit: int, folder: Path, here: Path) -> str:
-    """Return the dataflow file, with another limit than it had at first."""
+_READS = ("output", "input, output")
+_BOUNDS = (
+    "output: {sequence: 30}",
+    "output: {sequence: 20 %}",
+    "output: {value: {changed: 10%}}",
+)
+EXTRAS = len(_READS) * len(_BOUNDS)
+"""Forms that an action beside a dataflow's own may have."""
+
+
+def extra_words(flow: Flow, extra: int) -> str:
+    """Return what a form of the action beside is."""
+    return f"{flow.name}: reads {_READS[extra % 2]} when {_BOUNDS[extra // 2]}"
+
+
+def _extra(extra: int, flow: Flow) -> str:
+    tables = {"output": flow.output, "input, output": f'{flow.input}", "{flow.output}'}
+    reads = _READS[extra % 2]
+    return f"""  counting:
+    command: ["{sys.executable}", soak_count.py, "{flow.counts}", "{tables[reads]}"]
+    timeout: 60 s
+    reads: [{reads}]
+    writes: counts
+    when: {{{_BOUNDS[extra // 2]}}}
+    retries: {{attempts: 100, backoff: [1 s, 5 s]}}
+"""
+
+
+def text(flow: Flow, limit: int, folder: Path, here: Path, extra: int | None = None) -> str:
+    """Return the dataflow file, with another limit than it had at first.
+
+    Args:
+        flow: whose.
+        limit: updates after which its action runs.
+        folder: of what its action notes.
+        here: the folder of this package.
+        extra: the form of the action beside, one of ``EXTRAS``; None where there is none.
+    """
     codec = "opaque" if flow is CHANGING else "number"
     mode = {
         CHANGING: "",
@@ -144,13 +205,17 @@ def text(flow: Flow, limit: int, folder: Path, here: Path) -> str:
         if flow is CHANGING
         else f'command: ["{sys.executable}", soak_command.py, "{here}"]\n    timeout: 60 s'
     )
+    container, action = "", ""
+    if extra is not None:
+        container = f'  counts: {{table: {flow.counts}, column: "f:v", codec: number}}\n'
+        action = _extra(extra, flow)
     return f"""
 name: {flow.name}
 {mode}
 containers:
   input: {{table: {flow.input}, column: "f:v", codec: {codec}}}
   output: {{table: {flow.output}, column: "f:v", codec: {codec}}}
-actions:
+{container}actions:
   feed: {{input: input}}
   {flow.action}:
     {step}
@@ -159,5 +224,5 @@ actions:
     when: {{input: {{sequence: {limit}}}}}
     evaluate: write
     retries: {{attempts: 100, backoff: [1 s, 5 s]}}
-spark: {{spark.sql.shuffle.partitions: 1}}
+{action}spark: {{spark.sql.shuffle.partitions: 1}}
 """

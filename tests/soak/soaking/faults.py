@@ -34,7 +34,7 @@ _ASK = 60.0
 class _Due:
     at: float
     number: int
-    end: Callable[[], None] = field(compare=False)
+    end: Callable[[], object] = field(compare=False)
 
 
 class Disturber:
@@ -52,6 +52,7 @@ class Disturber:
     Attributes:
         happened: what was done, with the moment at which it really began.
         limits: of each dataflow, as they were set last.
+        extras: what its action beside is, by dataflow; None where it has none.
         written: rows that it wrote itself and that were acknowledged.
     """
 
@@ -65,6 +66,8 @@ class Disturber:
         self.happened: list[Happening] = []
         self.written: list[Write] = []
         self.limits = {flow.name: flow.limit for flow in dataflows.ALL}
+        self.extras: dict[str, int | None] = dict.fromkeys(self.limits)
+        self._poisoned: set[dataflows.Flow] = set()
         self._stand = stand
         self._tell = tell
         self._away: set[str] = set()
@@ -104,8 +107,12 @@ class Disturber:
             self._stand.clocks[name].move(0)
         self._let_parts_go_on()
         self._stack_up()
+        for flow in tuple(self._poisoned):
+            self._cure(flow)
         for service in self._stand.services.values():
             service.signal(signal.SIGCONT)
+            for process in service.descendants():
+                _signal(process, signal.SIGCONT)
             service.start()
         self._away.clear()
         for thread in self._threads:
@@ -131,7 +138,7 @@ class Disturber:
             note=note,
         )
 
-    def _later(self, seconds: float, end: Callable[[], None]) -> None:
+    def _later(self, seconds: float, end: Callable[[], object]) -> None:
         heapq.heappush(self._due, _Due(self._now() + seconds, len(self._due), end))
 
     def _beside(self, act: Callable[[], None]) -> None:
@@ -164,6 +171,16 @@ class Disturber:
             victim.kill()
             return words
         return "it had ended"
+
+    def _stop_worker(self, one: Happening) -> str:
+        there = sorted(self._stand.services[one.target].descendants(), key=lambda each: each.pid)
+        if not there:
+            return "it has started nothing"
+        victim = there[one.number % len(there)]
+        if not _signal(victim, signal.SIGSTOP):
+            return "it had ended"
+        self._later(one.lasts, lambda: _signal(victim, signal.SIGCONT))
+        return f"{victim.pid}"
 
     def _stop(self, one: Happening) -> str:
         service = self._stand.services[one.target]
@@ -230,19 +247,52 @@ class Disturber:
         flow = dataflows.ALL[FLOWS.index(one.target)]
         return topics.put_tombstone(self._stand.addresses.kafka, flow.input, one.number)
 
+    def _poison(self, one: Happening) -> str:
+        flow = dataflows.ALL[FLOWS.index(one.target)]
+        if self._poisoned:
+            return "skipped: another topic takes none"
+        note = topics.poison(self._stand.addresses.kafka, flow.input)
+        self._poisoned.add(flow)
+        self._later(one.lasts, lambda: self._beside(lambda: self._cure(flow)))
+        return note
+
+    def _cure(self, flow: dataflows.Flow) -> None:
+        """Have Kafka take the messages of a topic again, as soon as Kafka is there."""
+        deadline = self._clock() + _ASK * 5
+        while True:
+            try:
+                topics.cure(self._stand.addresses.kafka, flow.input)
+                break
+            except KafkaException as error:
+                if self._clock() > deadline:
+                    raise Trouble(f"the topic of {flow.input} stays as it is: {error}") from error
+        self._poisoned.discard(flow)
+        self._tell(cured=flow.input, at=round(self._now(), 1))
+
     def _edit_limits(self, one: Happening) -> str:
         flow = dataflows.ALL[FLOWS.index(one.target)]
         limit = random.Random(one.number).randint(*LIMITS)
         self.limits[flow.name] = limit
-        self._beside(lambda: self._update(flow, limit))
+        self._beside(lambda: self._update(flow, "limits"))
         return f"sequence: {limit}"
 
-    def _update(self, flow: dataflows.Flow, limit: int) -> None:
-        source = dataflows.text(flow, limit, self._stand.folder, self._stand.here)
+    def _edit(self, one: Happening) -> str:
+        flow = dataflows.ALL[FLOWS.index(one.target)]
+        forms: list[int | None] = [None, *range(dataflows.EXTRAS)]
+        forms.remove(self.extras[flow.name])
+        extra = self.extras[flow.name] = random.Random(one.number).choice(forms)
+        self._beside(lambda: self._update(flow, "edit"))
+        return "no action beside" if extra is None else dataflows.extra_words(flow, extra)
+
+    def _update(self, flow: dataflows.Flow, what: str) -> None:
+        stand = self._stand
+        source = dataflows.text(
+            flow, self.limits[flow.name], stand.folder, stand.here, self.extras[flow.name]
+        )
         try:
-            self._stand.ask("POST", f"/v1/flows/{flow.name}/update", {"source": source}, _ASK)
+            stand.ask("POST", f"/v1/flows/{flow.name}/update", {"source": source}, _ASK)
         except Trouble as error:
-            self._tell(refused="limits", target=flow.name, why=str(error)[:300])
+            self._tell(refused=what, target=flow.name, why=str(error)[:300])
 
     def _move_clock(self, one: Happening) -> str:
         seconds = random.Random(one.number).choice((-HOUR, HOUR, -HOUR // 10, HOUR // 10))
@@ -271,15 +321,27 @@ class Disturber:
         Kind.OUTAGE: _kill,
         Kind.KILL_WORKER: _kill_worker,
         Kind.STOP: _stop,
+        Kind.STOP_WORKER: _stop_worker,
         Kind.STOP_PART: _stop_part,
         Kind.KILL_PART: _kill_part,
         Kind.PARTITIONS: _add_partition,
         Kind.TOMBSTONE: _put_tombstone,
         Kind.LIMITS: _edit_limits,
+        Kind.EDIT: _edit,
+        Kind.POISON: _poison,
         Kind.CLOCK: _move_clock,
         Kind.HOSTILE: _attack,
         Kind.HUGE_ROW: _write_huge_row,
     }
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> bool:
+    """Send a process a signal; tell whether it was there."""
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return False
+    return True
 
 
 def _ignored(_: object) -> None:

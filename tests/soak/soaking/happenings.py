@@ -29,6 +29,8 @@ class Kind(StrEnum):
     """SIGSTOP of an agent or an observer, SIGCONT a while later."""
     STOP_PART = "stop-part"
     """The same of HBase, Kafka or a Thrift server."""
+    STOP_WORKER = "stop-worker"
+    """SIGSTOP of whatever an agent or an observer has started, SIGCONT a while later."""
     KILL_PART = "kill-part"
     """HBase, Kafka or a Thrift server is killed and started again."""
     OUTAGE = "outage"
@@ -37,6 +39,10 @@ class Kind(StrEnum):
     """A table's topic gets one partition more."""
     LIMITS = "limits"
     """A dataflow's limits are edited while it runs."""
+    EDIT = "edit"
+    """An action is added to a dataflow that runs, rewired, bounded otherwise, or taken away."""
+    POISON = "poison"
+    """A table's topic takes no messages for a while, and all others do."""
     CLOCK = "clock"
     """The wall clock of an agent or an observer leaps, up to an hour, and back later."""
     HOSTILE = "hostile"
@@ -90,8 +96,11 @@ HABITS: dict[Kind, Habit] = {
     Kind.STOP_PART: Habit(500.0, PARTS, 2.0, 20.0),
     Kind.KILL_PART: Habit(400.0, PARTS, 1.0, 10.0),
     Kind.OUTAGE: Habit(1800.0, (*AGENTS, *OBSERVERS), 100.0, 110.0),
+    Kind.STOP_WORKER: Habit(250.0, (*AGENTS, "observer-1"), 5.0, 40.0),
     Kind.PARTITIONS: Habit(900.0, FLOWS),
     Kind.LIMITS: Habit(70.0, FLOWS),
+    Kind.EDIT: Habit(150.0, FLOWS),
+    Kind.POISON: Habit(600.0, FLOWS, 20.0, 90.0),
     Kind.CLOCK: Habit(240.0, (*AGENTS, *OBSERVERS), 30.0, 180.0),
     Kind.HOSTILE: Habit(120.0, OBSERVERS, 10.0, 10.0),
     Kind.TOMBSTONE: Habit(3600.0, FLOWS),

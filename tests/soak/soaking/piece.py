@@ -18,7 +18,7 @@ import psutil
 from free_ports import free_port
 
 from headgate.client import Thrift2Connection
-from headgate.events import updates_topic
+from headgate.events import key_bytes, updates_topic
 from soaking import dataflows, topics, verdict
 from soaking.alerts import SKIPPED, Prometheus, without_alert, without_cause
 from soaking.clocks import Faketime
@@ -28,7 +28,15 @@ from soaking.samples import Sampler
 from soaking.services import wait_until
 from soaking.stand import PATIENCE, Stand, Trouble, as_json
 from soaking.verdict import MEMORY, STATE, Note, examples, grew, growth
-from soaking.writers import COLLECTOR, PAUSE, TIMEOUT, Writer, writers, writing
+from soaking.writers import (
+    COLLECTOR,
+    LONGEST_TTL,
+    PAUSE,
+    TIMEOUT,
+    Writer,
+    writers,
+    writing,
+)
 
 _REST = 420.0  # seconds for everything to come to rest after the last happening
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
@@ -107,11 +115,7 @@ class Piece:
 
     def _first_runs(self) -> None:
         """Have each dataflow run once, so that what it was shown is exact from then on."""
-        host, port = self._stand.thrift2[0]
-        with Thrift2Connection(host, port, timeout=TIMEOUT) as connection:
-            for flow in dataflows.ALL:
-                cells = [(b"first-0", {b"f:v": b"0"})]
-                connection.put(flow.input, cells, origin=COLLECTOR)
+        self._put_first_row(b"0")
         for flow in dataflows.ALL:
             self._stand.ask("POST", f"/v1/flows/{flow.name}/waves", {})
             self._stand.ask("POST", f"/v1/flows/{flow.name}/run", {"action": flow.action})
@@ -120,6 +124,12 @@ class Piece:
             if not wait_until(lambda: self._stand.rows(flow.output) == expected, PATIENCE):  # noqa: B023
                 raise Trouble(f"dataflow {flow.name} did not run at all")
         self._say(began=True, seed=self._order.seed, seconds=self._order.seconds)
+
+    def _put_first_row(self, value: bytes) -> None:
+        host, port = self._stand.thrift2[0]
+        with Thrift2Connection(host, port, timeout=TIMEOUT) as connection:
+            for flow in dataflows.ALL:
+                connection.put(flow.input, [(b"first-0", {b"f:v": value})], origin=COLLECTOR)
 
     def _live(self) -> None:
         order = self._order
@@ -132,7 +142,11 @@ class Piece:
             with writing(self._writers):
                 self._disturber.run(plan, order.seconds)
             self._say(at=order.seconds, writers="stopped")
+            stopped = time.monotonic()
             self._disturber.heal()
+            # What expires is no update, so somebody has to write after it.
+            time.sleep(max(0.0, stopped + LONGEST_TTL + 1.0 - time.monotonic()))
+            self._put_first_row(b"1")
             self._come_to_rest()
         self._check_dataflows()
         self._check_growth(sampler)
@@ -313,7 +327,7 @@ def read_notes(path: Path) -> list[Note]:
     found = []
     for line in path.read_text().splitlines():
         raw = msgspec.json.decode(line)
-        rows = frozenset(row.encode() for row in raw["rows"])
+        rows = frozenset(key_bytes(row) for row in raw["rows"])
         found.append(Note(raw["run"], raw["attempt"], raw["since"], raw["cut"], rows))
     return found
 

@@ -90,7 +90,7 @@ class Stand:
     def _create_tables(self) -> None:
         with closing(self.happybase()) as connection:
             for flow in dataflows.ALL:
-                for table in (flow.input, flow.output):
+                for table in (flow.input, flow.output, flow.counts):
                     connection.create_table(table, {"f": {"max_versions": 3}})
 
     def happybase(self) -> happybase.Connection:
@@ -111,6 +111,8 @@ class Stand:
             thrift1=Listener(f"127.0.0.1:{thrift1}", texts["thrift1"]),
             thrift2=Listener(f"127.0.0.1:{thrift2}", texts["thrift2"]),
             kafka=KafkaSettings(texts["kafka"], partitions=_PARTITIONS),
+            # One of them has processes that it looks after.
+            workers=2 if name == OBSERVERS[0] else 1,
             journal=JournalSettings(str(self.folder / f"journal-{name}")),
             admin=f"127.0.0.1:{admin}",
             lease_seconds=5.0,

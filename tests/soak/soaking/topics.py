@@ -7,7 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from headgate.events import Outcome, UpdateBatch, UpdateKind, decode_update, updates_topic
 
@@ -105,3 +112,26 @@ def put_tombstone(kafka: str, table: str, number: int) -> str:
     if producer.flush(_SECONDS):
         return "Kafka did not take it"
     return f"partition {partition}"
+
+
+_REPLICAS = "min.insync.replicas"
+
+
+def poison(kafka: str, table: str) -> str:
+    """Have Kafka refuse all messages of a table's topic; return by what."""
+    _set_replicas(kafka, table, AlterConfigOpType.SET, "2")
+    return f"{_REPLICAS} is 2 where there is one broker"
+
+
+def cure(kafka: str, table: str) -> None:
+    """Have Kafka take messages of a table's topic again."""
+    _set_replicas(kafka, table, AlterConfigOpType.DELETE, None)
+
+
+def _set_replicas(kafka: str, table: str, change: AlterConfigOpType, value: str | None) -> None:
+    entry = ConfigEntry(_REPLICAS, value, incremental_operation=change)
+    topic = ConfigResource(ResourceType.TOPIC, updates_topic(table), incremental_configs=[entry])
+    (future,) = (
+        AdminClient({"bootstrap.servers": kafka}).incremental_alter_configs([topic]).values()
+    )
+    future.result(_SECONDS)

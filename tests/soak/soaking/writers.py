@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import happybase
+from happybase.batch import BatchMutation, Mutation
 from thriftpy2.thrift import TException
 
 from headgate.client import ClientError, Thrift2Connection
 from headgate.events import Origin
-from soaking.dataflows import CHANGING, FEEDER, OWNING, SUMMING, Flow
+from soaking.dataflows import CHANGING, FEEDER, OWNING, SUMMING, Flow, row_of
 
 BROKEN = (OSError, TException, ClientError)
 """What a client raises when it does not learn what became of its request."""
@@ -23,6 +26,10 @@ AWAY = 0.5  # seconds until a writer whose server is gone tries another
 ROWS = 400  # of each writer, written again and again, so that nothing grows by what is written
 LARGEST = 5  # rows of a request
 DELETES = 0.02  # of the requests
+DATED = 0.1  # of the requests that say a time
+EXPIRING = 0.05  # of the requests of a writer whose cells may expire
+BEHIND, AHEAD = 3600.0, 30.0  # seconds that a time may lie before now and after it
+LONGEST_TTL = 45.0  # seconds
 TIMEOUT = 30.0  # seconds
 COLLECTOR = Origin("", "", "", 0, FEEDER)
 Write = tuple[bytes, bytes]
@@ -36,15 +43,24 @@ class Thrift1Client:
         self._connection = happybase.Connection(*address, timeout=int(TIMEOUT * 1000))
         self._table = self._connection.table(table)
 
-    def put(self, rows: dict[bytes, bytes]) -> None:
+    def put(self, rows: dict[bytes, bytes], timestamp: int | None = None) -> None:
         """Put them in one request."""
-        with self._table.batch() as batch:
+        with self._table.batch(timestamp=timestamp) as batch:
             for row, value in rows.items():
                 batch.put(row, {b"f:v": value})
 
-    def delete(self, row: bytes) -> None:
-        """Delete a row's cell."""
-        self._table.delete(row, columns=[b"f:v"])
+    def put_for(self, rows: dict[bytes, bytes], seconds: float) -> None:
+        """Put them in one request, for so long."""
+        mutations = [
+            BatchMutation(row, [Mutation(column=b"f:v", value=value)])
+            for row, value in rows.items()
+        ]
+        end = {b"_ttl": struct.pack(">q", int(seconds * 1000))}
+        self._connection.client.mutateRows(self._table.name, mutations, end)
+
+    def delete(self, row: bytes, timestamp: int | None = None) -> None:
+        """Delete a row's cell, all that is no newer than a time where one is given."""
+        self._table.delete(row, columns=[b"f:v"], timestamp=timestamp)
 
     def close(self) -> None:
         """End the connection."""
@@ -59,14 +75,16 @@ class Thrift2Client:
         self._table = table
         self._origin = origin
 
-    def put(self, rows: dict[bytes, bytes]) -> None:
+    def put(self, rows: dict[bytes, bytes], timestamp: int | None = None) -> None:
         """Put them in one request."""
         cells = [(row, {b"f:v": value}) for row, value in rows.items()]
-        self._connection.put(self._table, cells, origin=self._origin)
+        self._connection.put(self._table, cells, timestamp=timestamp, origin=self._origin)
 
-    def delete(self, row: bytes) -> None:
-        """Delete a row's cell."""
-        self._connection.delete(self._table, [row], [b"f:v"], origin=self._origin)
+    def delete(self, row: bytes, timestamp: int | None = None) -> None:
+        """Delete a row's cell, all that is no newer than a time where one is given."""
+        self._connection.delete(
+            self._table, [row], [b"f:v"], timestamp=timestamp, origin=self._origin
+        )
 
     def close(self) -> None:
         """End the connection."""
@@ -86,6 +104,7 @@ class Writer:
         origin: who it says it is.
         choices: its own.
         pause: seconds between two of its requests.
+        expiring: whether some of its cells have a time to live.
     """
 
     name: str
@@ -96,6 +115,7 @@ class Writer:
     origin: Origin | None
     choices: random.Random
     pause: float = PAUSE
+    expiring: bool = False
     acknowledged: list[Write] = field(default_factory=list)
     updates: int = 0
     """Of rows, deletes too, that were acknowledged."""
@@ -134,19 +154,31 @@ class Writer:
                 stop.wait(self.pause)
 
     def _row(self) -> bytes:
-        return f"{self.name}-{self.choices.randrange(ROWS):04}".encode()
+        return row_of(self.name, self.choices.randrange(ROWS))
+
+    def _timestamp(self) -> int | None:
+        """Return milliseconds for a few of the requests, some long ago, some that are to come."""
+        if self.choices.random() >= DATED:
+            return None
+        return round(
+            (time.time() + self.choices.uniform(-1, 1) * self.choices.choice((BEHIND, AHEAD)))
+            * 1000
+        )
 
     def _write(self, client: Any) -> None:
         self.requests += 1
         if self.choices.random() < DELETES:
-            client.delete(self._row())
+            client.delete(self._row(), self._timestamp())
             self.updates += 1
             return
         rows = {}
         for row in {self._row() for _ in range(self.choices.randint(1, LARGEST))}:
             self._number += 1
             rows[row] = self._value()
-        client.put(rows)
+        if self.expiring and self.choices.random() < EXPIRING:
+            client.put_for(rows, self.choices.uniform(1.0, LONGEST_TTL))
+        else:
+            client.put(rows, self._timestamp())
         self.updates += len(rows)
         self.acknowledged += rows.items()
 
@@ -161,18 +193,26 @@ def writers(stand: Any, seed: int, pause: float) -> list[Writer]:
     one, two = lambda: stand.thrift1, lambda: stand.thrift2
     around = lambda: round_  # noqa: E731
     made = (
-        ("changing-one", CHANGING, Thrift1Client, one, True, None),
-        ("changing-two", CHANGING, Thrift2Client, two, True, None),
-        ("summing-through", SUMMING, Thrift1Client, one, True, None),
-        ("summing-round", SUMMING, Thrift2Client, around, False, None),
-        ("owning-feeder", OWNING, Thrift2Client, two, True, COLLECTOR),
-        ("owning-stranger", OWNING, Thrift1Client, one, True, None),
+        ("changing-one", CHANGING, Thrift1Client, one, None, False),
+        ("changing-two", CHANGING, Thrift2Client, two, None, False),
+        ("summing-through", SUMMING, Thrift1Client, one, None, True),
+        ("summing-round", SUMMING, Thrift2Client, around, None, False),
+        ("owning-feeder", OWNING, Thrift2Client, two, COLLECTOR, False),
+        ("owning-stranger", OWNING, Thrift1Client, one, None, True),
     )
     return [
         Writer(
-            name, flow, client, addresses, through, origin, random.Random(f"{seed}-{name}"), pause
+            name=name,
+            flow=flow,
+            client=client,
+            addresses=addresses,
+            through=addresses is not around,
+            origin=origin,
+            choices=random.Random(f"{seed}-{name}"),
+            pause=pause,
+            expiring=expiring,
         )
-        for name, flow, client, addresses, through, origin in made
+        for name, flow, client, addresses, origin, expiring in made
     ]
 
 
