@@ -46,6 +46,7 @@ class ScriptedRun:
         self.cut = Cut({name: (len(rows),) for name, rows in flow.containers.items()})
         self.driver_rows = flow.driver_rows
         self.code = dict(flow.code)
+        self.files = dict(flow.files)
         self.parameters: dict[str, Any] = {}
         self.written: dict[str, list[dict[str, Any]]] = {}
         self.result = ""
@@ -151,6 +152,8 @@ class ScriptedFlow:
         self.driver_rows = 50_000
         self.code: dict[str, str] = {}
         """Hashes of the modules of the stages that run."""
+        self.files: dict[str, str] = {}
+        """Hashes of the files that they depend on."""
         self.described: dict[str, str] = {}
         """Hashes of what the containers are."""
         self.hbase: dict[str, dict[tuple[bytes, bytes], bytes]] = {}

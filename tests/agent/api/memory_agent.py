@@ -90,7 +90,7 @@ class ScriptedRuntime:
         self.waves = ScriptedWaves(self._note)
         self.withdrawing: Callable[[Callable[[], None]], None] = lambda gone: gone()
         self.commands = self.reporting = self.stages = self
-        self.history = SimpleNamespace(records=[RECORD])
+        self.history = SimpleNamespace(records=[RECORD], identities=dict)
         self.decisions = SimpleNamespace(newest=["decided"])
 
     def _note(self, *asked: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from memory_agent import SOURCE, HostedFlow, MemoryAgent
 from headgate.agent.configuration import Launchers
 from headgate.agent.dataflow.views import Phase
 from headgate.flows import parse_dataflow
+from headgate.spark import identity_on_disk
 
 SUBMIT = {"source": SOURCE, "directory": "."}
 LATER = "dataflow air is saved but does not run yet: {}; it starts by itself when that changes"
@@ -269,6 +271,38 @@ def test_an_update_is_saved_gone_on_with_and_listed(
     expected = {"source": before.source, "directory": ".", "profile": None, "shadow": False}
     assert {name: getattr(change, name) for name in expected} == expected | body
     assert change == agent.store.listing("air").definition
+
+
+@pytest.mark.parametrize(
+    ("reload", "words"),
+    [
+        (False, "`headgate flow update air --reload` starts another"),
+        (True, "the new Spark session reads it"),
+    ],
+)
+def test_an_update_says_what_becomes_of_edited_code(
+    reload: bool, words: str, api: Any, flow: HostedFlow, tmp_path: Path
+) -> None:
+    """Edit a comment, which is no edit, and then the code of a step and a file of it."""
+    source = SOURCE.replace("    after: feed", "    after: feed\n    depends: model.json")
+    module, model = tmp_path / "steps.py", tmp_path / "model.json"
+    module.write_text("def clean(run): return 1\n")
+    model.write_text("1")
+    ran = identity_on_disk(parse_dataflow(source, "air"), "clean", tmp_path)
+    flow.runtime.history.identities = lambda: {"clean": ran, "gone": ran}
+    body = {"source": source, "directory": str(tmp_path)}
+
+    def parts(more: dict[str, Any]) -> dict[str, str]:
+        found = api.answer("POST", "/v1/flows/air/update", body | more).json()["changes"]
+        return {one["part"]: one["words"] for one in found}
+
+    module.write_text("# of the first hour\ndef clean(run):\n    return 1\n")
+    assert parts({}).keys() == {"action `clean`"}
+    module.write_text("def clean(run): return 2\n")
+    model.write_text("2")
+    told = parts({"reload": reload})
+    assert told["code of `clean`"].endswith(words)
+    assert "the next run reads it" in told["files that `clean` depends on"]
 
 
 def test_an_update_keeps_what_it_does_not_name(api: Any, agent: MemoryAgent) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
-from headgate.agent.state.run_records import RunOutcome, RunRecord
+from headgate.agent.state.run_records import RunOutcome, RunRecord, record_column, records_in
 from headgate.agent.state.saved_state import CHUNK, FlowProgress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import Listings, StateStore
@@ -36,6 +37,15 @@ def state(snapshot: bytes = b"state") -> SavedState:
 
 def record(number: int) -> RunRecord:
     return RunRecord(number, "run", "a", 1, "why", "write", RunOutcome.RUNNING, 1.0)
+
+
+def test_a_record_of_before_has_no_identity() -> None:
+    """Read the record of an attempt as the version before wrote it."""
+    known = {name: getattr(record(7), name) for name in RunRecord.__struct_fields__}
+    del known["identity"]
+    cells = {record_column(7): msgspec.msgpack.encode(known)}
+
+    assert records_in("flow", cells) == (record(7),)
 
 
 def test_each_submit_of_a_name_is_a_new_revision(store: StateStore) -> None:

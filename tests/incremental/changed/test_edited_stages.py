@@ -115,6 +115,18 @@ def test_other_code_is_another_version_where_none_is_given(flow):
     flow.run("count", stage(), flow.request())
 
 
+def test_another_file_is_another_version_where_none_is_given(flow):
+    """Name a file for the first time, which changes nothing, and then edit it."""
+    flow.run("count", stage(), flow.request())
+    flow.files = {"model.json": "1"}
+    flow.run("count", stage(), flow.request())
+    flow.files = {"model.json": "2"}
+    with pytest.raises(ChangedStage, match="`model.json`, on which it depends, has changed"):
+        flow.run("count", stage(), flow.request())
+    flow.run("count", stage(), flow.request(on_change=KEEP))
+    flow.run("count", stage(), flow.request())
+
+
 def test_other_code_under_a_version_that_was_given_goes_on(flow):
     flow.run("count", stage(version="3"), flow.request())
     flow.code = {"stages": "2"}

@@ -14,6 +14,7 @@ from worker_bench import WAIT, Bench, container, pair, publish, rows, update, wa
 from headgate.client import ScanRange
 from headgate.engine import OnUndecodable
 from headgate.events import GONE, Cut, Outcome, UpdateKind, lost_after
+from headgate.flows import ActionIdentity, RunIdentity
 from headgate.spark import (
     AdoptSession,
     Committed,
@@ -69,6 +70,23 @@ def test_a_step_reads_a_container_and_writes_another(
     assert ended.ending is Ending.COMMITTED, ended.detail
     assert ended.rows_written == 3
     assert rows(bench, tables[1]) == expected
+
+
+def test_a_run_says_what_it_computed_with_the_files_it_depends_on(
+    bench: Bench, tables: tuple[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "model.json"
+    declared = ActionIdentity("session", {}, "{}", "{}", "{}", "{}", "{}")
+    asked = bench.request("total", pair(tables))
+    asked = msgspec.structs.replace(asked, computes=declared, depends={"model.json": str(file)})
+    (failed,) = bench.carry_out(asked)
+    file.write_text("1")
+    (first,) = bench.carry_out(msgspec.structs.replace(asked, attempt=2, token=asked.token + 1))
+
+    assert (failed.ending, failed.identity) == (Ending.FAILED, RunIdentity())
+    assert failed.reason.startswith("DependencyError: `depends` names `model.json`")
+    assert first.ending is Ending.COMMITTED, first.detail
+    assert first.identity.differing(declared.hashes) == ("code", "files")
 
 
 @pytest.mark.parametrize("by_tasks", [{}, {"by_tasks": "yes"}])

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
         WaveEnd,
         WaveSpec,
     )
-    from headgate.flows.differences import Change, ChangeKind, changes
+    from headgate.flows.differences import Change, ChangeKind, changes, edited_code
     from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
     from headgate.flows.identity import (
         ActionIdentity,
+        RunIdentity,
         container_identities,
+        declared_identity,
         identity_of,
     )
     from headgate.flows.launchers import (
@@ -72,6 +74,7 @@ __all__ = [
     "PoolMember",
     "Problem",
     "Rebuilds",
+    "RunIdentity",
     "ScanSpec",
     "SessionLauncher",
     "Severity",
@@ -83,7 +86,9 @@ __all__ = [
     "changes",
     "code_of",
     "container_identities",
+    "declared_identity",
     "digest",
+    "edited_code",
     "export_workflow",
     "identity_of",
     "import_workflow",
@@ -104,6 +109,7 @@ __all__ = [
 
 _LATE = {
     "ActionIdentity": "identity",
+    "RunIdentity": "identity",
     "AirflowLauncher": "launchers",
     "Change": "differences",
     "ChangeKind": "differences",
@@ -136,6 +142,8 @@ _LATE = {
     "changes": "differences",
     "code_of": "code",
     "container_identities": "identity",
+    "declared_identity": "identity",
+    "edited_code": "differences",
     "digest": "code",
     "export_workflow": "oozie",
     "identity_of": "identity",

@@ -44,7 +44,7 @@ from headgate.flows.grammar.tree import (
 from headgate.flows.grammar.values import NAME
 from headgate.flows.keys import DATAFLOW
 from headgate.flows.launchers import Launcher, SessionLauncher
-from headgate.flows.sections.actions import ActionReader, Declared
+from headgate.flows.sections.actions import ActionReader, Declared, read_depends
 from headgate.flows.sections.adjustment import read_adjustment
 from headgate.flows.sections.bounds import check_codec, overridden
 from headgate.flows.sections.graph import ancestors, cycles, implied_predecessors
@@ -225,9 +225,16 @@ class _Builder:
                 for action in spec.actions
                 if action.stage is not None
             },
+            depends=dict(self._depends()),
             files=self._outside.files,
             topics=self._outside.topics,
         )
+
+    def _depends(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for name, tree in self._action_trees.items():
+            files = read_depends(tree, frozenset(self._action_trees), self._findings)
+            if files:
+                yield name, files
 
     def _check_decided_by_values(self) -> None:
         for key in ("significance", "learned"):

@@ -22,6 +22,8 @@ from headgate.engine import (
     definition_of,
 )
 from headgate.flows.dataflow import Dataflow
+from headgate.flows.identity import RunIdentity
+from headgate.flows.launchers import SessionLauncher
 from headgate.flows.rebuilds import rebuilds_between
 
 _Spec = TypeVar("_Spec", FilesSpec, TopicSpec)
@@ -57,6 +59,42 @@ def changes(old: Dataflow, new: Dataflow) -> tuple[Change, ...]:
         *_rebuilds(old, new),
         *_service(old, new),
     )
+
+
+def edited_code(
+    dataflow: Dataflow,
+    ran: Mapping[str, RunIdentity],
+    now: Mapping[str, RunIdentity],
+    *,
+    reloaded: bool,
+) -> Iterator[Change]:
+    """Yield the actions whose code, or files that it depends on, were edited since they ran.
+
+    Args:
+        dataflow: as it is now.
+        ran: what the newest run of each action computed, where that is known.
+        now: what each action would compute with what is on disk now.
+        reloaded: whether the Spark session is replaced by another one.
+    """
+    for name in (action.name for action in dataflow.spec.actions):
+        if name not in ran or name not in now:
+            continue
+        differing = now[name].differing(ran[name])
+        if "code" in differing:
+            words = "on disk it is another than what the newest run read"
+            if not isinstance(dataflow.launchers[name], SessionLauncher):
+                after = "the next run reads it"
+            elif reloaded:
+                after = "the new Spark session reads it"
+            else:
+                after = (
+                    "a Spark session goes on with what it has read: "
+                    f"`headgate flow update {dataflow.name} --reload` starts another"
+                )
+            yield Change(ChangeKind.CHANGED, f"code of `{name}`", f"{words}; {after}")
+        if "files" in differing and dataflow.depends.get(name):
+            words = "one of them is another than in the newest run; the next run reads it"
+            yield Change(ChangeKind.CHANGED, f"files that `{name}` depends on", words)
 
 
 def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
@@ -134,6 +172,8 @@ def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:
             yield Change(ChangeKind.CHANGED, part, "`on_change`, from its next attempt")
         if old.launchers.get(name) != new.launchers.get(name):
             yield Change(ChangeKind.CHANGED, part, "its next attempt runs what is said now")
+        if old.depends.get(name, ()) != new.depends.get(name, ()):
+            yield Change(ChangeKind.CHANGED, part, "`depends`, from its next attempt")
     for name in (one for one in before if one not in after):
         yield Change(ChangeKind.REMOVED, f"action `{name}`", "a run under way is given up")
 

@@ -25,6 +25,20 @@ ReadFile = Callable[[str], bytes | None]
 """Returns what a file contains, by its path as written; None where there is none."""
 
 
+class RunIdentity(Struct, frozen=True):
+    """Hashes of what a run computed; runs with equal hashes computed the same."""
+
+    hash: str = ""
+    """SHA-256 of all of it, hexadecimal; empty where it is not known."""
+    parts: dict[str, str] = {}
+    """The beginning of the SHA-256 of each field of ``ActionIdentity``, by the field's name."""
+
+    def differing(self, other: RunIdentity) -> tuple[str, ...]:
+        """Return the names of the parts in which another identity differs."""
+        names = self.parts.keys() & other.parts.keys()
+        return tuple(sorted(name for name in names if self.parts[name] != other.parts[name]))
+
+
 class ActionIdentity(Struct, frozen=True):
     """Everything that decides what an action computes; each field is a canonical text."""
 
@@ -47,6 +61,21 @@ class ActionIdentity(Struct, frozen=True):
         """SHA-256, hexadecimal: equal where all fields are."""
         return digest(canonical(asdict(self)))
 
+    @property
+    def hashes(self) -> RunIdentity:
+        """What a record keeps of it."""
+        parts = {name: _part_hash(value) for name, value in asdict(self).items()}
+        return RunIdentity(self.hash, parts)
+
+    def with_read(self, code: Mapping[str, str], files: Mapping[str, str]) -> ActionIdentity:
+        """Return the identity with what was read of code and files.
+
+        Args:
+            code: hash of the syntax tree of each module that the action's function needs.
+            files: SHA-256 of each file under ``depends``, by its path as written.
+        """
+        return structs.replace(self, code=dict(code), files=canonical(files))
+
     def differing(self, other: ActionIdentity) -> tuple[str, ...]:
         """Return the names of the fields in which another identity differs."""
         mine, others = asdict(self), asdict(other)
@@ -68,22 +97,42 @@ def identity_of(
         KeyError: no action of that name is launched.
     """
     launcher = dataflow.launchers[action]
+    code = (
+        code_of(launcher.step.partition(":")[0], read_module)
+        if isinstance(launcher, StepLauncher)
+        else {}
+    )
+    files = {path: _file_digest(read_file(path)) for path in dataflow.depends.get(action, ())}
+    return declared_identity(dataflow, action).with_read(code, files)
+
+
+def declared_identity(dataflow: Dataflow, action: str) -> ActionIdentity:
+    """Return what a dataflow file says that an action computes: all but its code and its files.
+
+    Raises:
+        KeyError: no action of that name is launched.
+    """
+    launcher = dataflow.launchers[action]
     spec = next(one for one in dataflow.spec.actions if one.name == action)
     settings = stated(launcher)
     parameters = settings.pop("parameters", {})
-    is_step = isinstance(launcher, StepLauncher)
-    depends = dataflow.depends.get(action, ())
     return ActionIdentity(
         canonical([type(launcher).__name__, spec.stage is not None, settings]),
-        code_of(launcher.step.partition(":")[0], read_module)
-        if isinstance(launcher, StepLauncher)
-        else {},
+        {},
         canonical(parameters),
-        canonical({path: _file_digest(read_file(path)) for path in depends}),
+        canonical({}),
         canonical(_containers(dataflow, spec)),
         canonical(_flows(spec)),
-        canonical(dataflow.spark if is_step else {}),
+        canonical(dataflow.spark if isinstance(launcher, StepLauncher) else {}),
     )
+
+
+_PART_LETTERS = 16
+"""Hexadecimal digits of a part's hash: two parts of one action are compared, not millions."""
+
+
+def _part_hash(value: Any) -> str:
+    return digest(canonical(value))[:_PART_LETTERS]
 
 
 def _file_digest(content: bytes | None) -> str:

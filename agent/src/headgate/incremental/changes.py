@@ -84,6 +84,11 @@ def _of_code(stage: StageSpec, manifest: Manifest, now: WrittenBy) -> Iterator[S
             names = ", ".join(f"`{name}`" for name in sorted(other))
             words = f"its code has changed ({names}), and it gives no `version`"
             yield StageChange(words, Answer.KEPT)
+    if stage.goes_by_code:
+        for file in before.files.keys() & now.files.keys():
+            if before.files[file] != now.files[file]:
+                words = f"`{file}`, on which it depends, has changed, and it gives no `version`"
+                yield StageChange(words, Answer.KEPT)
 
 
 def _columns(
@@ -123,7 +128,10 @@ def _differing(before: pa.Schema | None, now: pa.Schema | None) -> str:
 
 
 def written_by(
-    stage: StageSpec, modules: Mapping[str, str], containers: Mapping[str, str]
+    stage: StageSpec,
+    modules: Mapping[str, str],
+    containers: Mapping[str, str],
+    files: Mapping[str, str],
 ) -> WrittenBy:
     """Return what a stage is besides its version.
 
@@ -131,7 +139,8 @@ def written_by(
         stage: that runs.
         modules: of its code, with their hashes.
         containers: hashes of what containers are, by name.
+        files: that it depends on, with their hashes.
     """
     shape = shape_of(stage)
     read = {flow: containers[flow] for flow in stage.inputs if flow in containers}
-    return WrittenBy(dict(shape.keys), dict(shape.settings), dict(modules), read)
+    return WrittenBy(dict(shape.keys), dict(shape.settings), dict(modules), read, dict(files))

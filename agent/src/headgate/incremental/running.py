@@ -325,7 +325,7 @@ class StageRun:
         )
 
     def _written_by(self) -> WrittenBy:
-        return written_by(self._stage, self._run.code, self._request.containers)
+        return written_by(self._stage, self._run.code, self._request.containers, self._run.files)
 
     @property
     def _match(self) -> Match:

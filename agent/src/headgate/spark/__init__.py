@@ -50,6 +50,7 @@ from headgate.spark.stage_results import (
     parse_increment_name,
 )
 from headgate.spark.worker.code_hash import code_hash, digest_of
+from headgate.spark.worker.identities import code_in, file_digests, identity_on_disk, run_identity
 from headgate.spark.worker.printing import step_log
 from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 
@@ -106,15 +107,19 @@ __all__ = [
     "WrittenCell",
     "client_properties",
     "code_hash",
+    "code_in",
     "current_run",
     "decode_message",
     "decode_reply",
     "decode_result",
     "digest_of",
     "encode_line",
+    "file_digests",
+    "identity_on_disk",
     "parse_frame_part",
     "parse_increment_name",
     "register_sources",
+    "run_identity",
     "silent_logger",
     "step_log",
     "value_digest",

@@ -23,6 +23,7 @@ from headgate.spark.ledger import NamedResults, until_answered
 from headgate.spark.messages import StepRequest
 from headgate.spark.run import Run
 from headgate.spark.source.registration import register_sources
+from headgate.spark.worker.identities import file_digests
 from headgate.spark.worker.readers import ReaderPool
 from headgate.spark.worker.steps import StepCode
 
@@ -71,6 +72,8 @@ def current_run(
 
 
 def _run(spark: SparkSession, request: StepRequest, code: Mapping[str, str] | None = None) -> Run:
+    # In a cluster the files of the agent's host are not there.
+    there = {name: path for name, path in request.depends.items() if Path(path).is_file()}
     register_sources(spark)
     pool = ReaderPool()
     return Run(
@@ -79,6 +82,7 @@ def _run(spark: SparkSession, request: StepRequest, code: Mapping[str, str] | No
         readers=lambda: pool.lent(request),
         cancelled=lambda: False,
         code=code,
+        files=file_digests(there),
         on_named=lambda result: until_answered(lambda: _keep(request, result)),
     )
 

@@ -21,6 +21,7 @@ from headgate.engine import (
     WatchedContainer,
 )
 from headgate.events import Cut, KeyForm, Origin
+from headgate.flows import ActionIdentity, RunIdentity
 from headgate.spark.ledger import RunKey
 
 
@@ -132,6 +133,10 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """Versions and markers that clients have dated ahead, as of the cut; see ``encode_dated``."""
     keys: dict[str, KeyForm] = {}
     """Form of rows and qualifiers, by container; ``TEXT`` where none is stated."""
+    computes: ActionIdentity | None = None
+    """What the dataflow file says that it computes; None where the agent does not say it."""
+    depends: dict[str, str] = {}
+    """Files that its code reads: paths from the root, by the path that the dataflow file has."""
 
     @property
     def key(self) -> RunKey:
@@ -232,6 +237,8 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     """What the commit has named; empty where not committed."""
     final: bool = False
     """True if another attempt would fail in the same way: the error is not ``repeatable``."""
+    identity: RunIdentity = RunIdentity()
+    """What it computed; without hashes where it failed before that was known."""
 
 
 WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep | CloseSpace

@@ -59,12 +59,14 @@ class Run:
         cancelled: returns whether the run was cancelled.
         on_named: called with each result that the step names.
         code: by module that the step needs, the hash of its syntax tree; nothing where not known.
+        files: SHA-256 of each file under ``depends``, by its path as written.
 
     Attributes:
         spark: the session.
         undecoded: values that the driver read for the step and that their codec could not.
         result: what the run's commit names, as the step has it by now.
         code: by module that the step needs, the hash of its syntax tree.
+        files: SHA-256 of the files that it depends on, by path as written.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class Run:
         cancelled: Callable[[], bool],
         on_named: Callable[[str], object] = lambda _: None,
         code: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> None:
         self.spark = spark
         self.undecoded = UndecodedValues()
         self.result = ""
         self.code = dict(code or {})
+        self.files = dict(files or {})
         self._on_named = on_named
         self._following: list[Callable[[], object]] = []
         self._request = request

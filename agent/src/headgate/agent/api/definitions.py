@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import httpx
 
@@ -30,7 +31,16 @@ from headgate.agent.ownership.flow_rows import FlowRow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.ownership.submissions import tables_of
 from headgate.agent.state.sealed import Definition
-from headgate.flows import Dataflow, changes, parse_dataflow, rebuilds_between
+from headgate.flows import (
+    Change,
+    Dataflow,
+    RunIdentity,
+    changes,
+    edited_code,
+    parse_dataflow,
+    rebuilds_between,
+)
+from headgate.spark import identity_on_disk
 
 
 class Definitions:
@@ -86,7 +96,9 @@ class Definitions:
         await self._replace(flow, running, new, after)
         if body.reload:
             await agent.call(flow, lambda runtime, _: runtime.commands.reload())
-        found = listed_changes(old, new, changes(before, after))
+        ran = await agent.call(flow, lambda runtime, _: runtime.history.identities())
+        edited = await agent.blocking(lambda: _edited(after, new, ran, reloaded=body.reload))
+        found = listed_changes(old, new, (*changes(before, after), *edited))
         return UpdateView(await agent.row(flow.name), found)
 
     async def _replace(
@@ -141,6 +153,21 @@ class Definitions:
                 reason = silent_starter(row, error)
             require_patience(row, reason, time.monotonic() - began, limit)
             await asyncio.sleep(next(between))
+
+
+def _edited(
+    dataflow: Dataflow,
+    definition: DefinitionContent,
+    ran: dict[str, RunIdentity],
+    *,
+    reloaded: bool,
+) -> tuple[Change, ...]:
+    """Return the actions whose code or files are others than those that their newest run had."""
+    base = Path(definition.directory)
+    now = {
+        name: identity_on_disk(dataflow, name, base) for name in ran if name in dataflow.launchers
+    }
+    return tuple(edited_code(dataflow, ran, now, reloaded=reloaded))
 
 
 def _check_edit(running: Definition, dataflow: Dataflow) -> None:

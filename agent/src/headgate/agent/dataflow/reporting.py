@@ -58,6 +58,7 @@ class Reporting:
                 for watched in self._state.dataflow.spec.containers
                 if watched.id not in self._state.dataflow.outside
             ),
+            identities=self._history.identities(),
         )
 
     def status(self, now: float) -> FlowStatus:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from headgate.agent.kafka.read_counts import ContainerReads
@@ -11,6 +12,7 @@ from headgate.agent.ports import BadRecord, WorkerState
 from headgate.agent.state.run_records import RunRecord
 from headgate.engine import Explanation, OnChange, RunPurpose
 from headgate.engine import FlowExplanation as InputFlowExplanation
+from headgate.flows import RunIdentity
 
 
 class Phase(StrEnum):
@@ -131,3 +133,5 @@ class FlowExplanation(Explanation, frozen=True):
     """What the engine says, and how often what its bounds watch is read."""
 
     reads: tuple[ContainerReads, ...] = ()
+    identities: dict[str, RunIdentity] = msgspec.field(default_factory=dict)
+    """What the newest run of each action computed, where that is known."""

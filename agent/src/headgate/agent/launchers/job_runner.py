@@ -19,7 +19,18 @@ import msgspec
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.agent.launchers.kinds import Work, backend_of
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
-from headgate.spark import Claimed, Ending, LostClaim, NamedResults, RunLedger, StepEnded
+from headgate.flows import RunIdentity
+from headgate.spark import (
+    Claimed,
+    Ending,
+    LostClaim,
+    NamedResults,
+    RunLedger,
+    StepEnded,
+    code_in,
+    file_digests,
+    run_identity,
+)
 
 T = TypeVar("T")
 
@@ -56,6 +67,7 @@ class JobRunner:
         self._make_work = make_work
         self._begun = time.monotonic()
         self._stopped = False
+        self._identity = RunIdentity()
 
     def stop(self) -> None:
         """Have the job end soon; safe in a signal handler."""
@@ -85,6 +97,8 @@ class JobRunner:
             )
         )
         self._files.note_claim()
+        code = code_in(request.entry, request.python_path)
+        self._identity = run_identity(request, code, file_digests(request.depends))
         work = self._make_work()
         try:
             work.start()
@@ -179,6 +193,7 @@ class JobRunner:
             detail=detail,
             log=str(self._files.log),
             code=self._files.code_hash(),
+            identity=self._identity,
         )
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.events import Cut
+from headgate.flows import RunIdentity
 
 log = structlog.get_logger("headgate.agent.store")
 
@@ -62,6 +63,9 @@ class RunRecord(Struct, frozen=True):
     """SHA-256 (hexadecimal) of the modules of steps that its process had read."""
     made: dict[str, int] = {}
     """Of a stage that has committed, rows of its increments by flow that others read."""
+    identity: RunIdentity = RunIdentity()
+    """What it computed; without hashes where that is not known: in records of earlier versions, and
+    where it failed before its code was read."""
 
 
 def record_column(number: int) -> bytes:

@@ -65,11 +65,24 @@ def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
     }
     kinds |= dict.fromkeys(dataflow.user_metrics, "class")
     kinds |= dict.fromkeys(dataflow.user_runnables, "function")
-    return tuple(
+    cure = "put the file there, or correct `depends`"
+    missing = (
+        _at(
+            dataflow,
+            path,
+            f"`{action}` depends on `{path}`, which {directory} does not have",
+            cure,
+        )
+        for action, files in dataflow.depends.items()
+        for path in files
+        if not (directory / Path(path).expanduser()).is_file()
+    )
+    found = (
         problem
         for entry, kind in kinds.items()
         for problem in _problems(dataflow, entry, kind, paths)
     )
+    return (*found, *missing)
 
 
 def _problems(
@@ -92,10 +105,15 @@ def _problems(
         cure = f"did you mean `{whole}:{function}`?" if meant else "correct it, or `python_path`"
     else:
         return
-    before, here, _ = dataflow.source.partition(entry)
+    yield _at(dataflow, entry, words, cure)
+
+
+def _at(dataflow: Dataflow, text: str, words: str, cure: str) -> Problem:
+    """Return a problem where a text first stands in a dataflow file."""
+    before, here, _ = dataflow.source.partition(text)
     line = before.count("\n") + 1 if here else 1
     column = len(before) - before.rfind("\n") if here else 1
-    yield Problem(dataflow.file, line, column, words, cure)
+    return Problem(dataflow.file, line, column, words, cure)
 
 
 def _imported(module: str, function: str, paths: tuple[str, ...]) -> _Found:

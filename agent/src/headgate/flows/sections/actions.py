@@ -44,6 +44,8 @@ _EVALUATION = Single(
     "`write`, `action-end` or `every 30 s`", pattern=EVERY, words=("write", "action-end")
 )
 
+_FILE = text_value("the path of a file")
+
 STEP_ONLY = (
     "after",
     "reads",
@@ -56,6 +58,7 @@ STEP_ONLY = (
     "retries",
     "timeout",
     "first_changes",
+    "depends",
     "launcher",
     "parameters",
 )
@@ -131,6 +134,11 @@ ACTION = RecordOf(
             "what the first run is shown by `run.changes` of a container: all that is there "
             "(`snapshot`, default), or what was written since the submit (`none`)",
         ),
+        "depends": Key(
+            Either("a file, or a list of files", (_FILE, ListOf(_FILE, "a list of files"))),
+            "files that its code reads besides modules; their contents are part of what it "
+            "computes. Paths begin at the dataflow file",
+        ),
     },
     one_of=("input", *LAUNCHED),
     apart=(*(("input", key) for key in STEP_ONLY), ("trigger", "when"), ("trigger", "combine")),
@@ -138,12 +146,42 @@ ACTION = RecordOf(
     cures={
         "bounds": "did you mean `when`? Bounds stand there",
         "depends_on": "did you mean `after`?",
-        "depends": "did you mean `after`?",
         "function": "did you mean `step`?",
         "inputs": "did you mean `in`, for flows, or `reads`, for containers?",
         "outputs": "did you mean `out`, for flows, or `writes`, for containers?",
     },
 )
+
+
+def read_depends(
+    tree: yaml_tree.Mapping, actions: frozenset[str], findings: Findings
+) -> tuple[str, ...]:
+    """Return the files that an action depends on, as written.
+
+    Args:
+        tree: the action's.
+        actions: the names of those that there are: one of them is hardly meant to be a file.
+        findings: problems are added to them.
+    """
+    files: dict[str, None] = {}
+    for one in _scalars(tree.get("depends")):
+        path = one.text.strip()
+        if not path or path.endswith("/") or "://" in path:
+            findings.error(
+                one.at,
+                f"`{one.text}` is no path of a file",
+                "write the path of each file, from the directory of the dataflow file on",
+            )
+        elif path in actions:
+            findings.error(
+                one.at,
+                f"`{path}` is an action, and `depends` names files",
+                f"did you mean `after: {path}`? Write `./{path}` for a file of that name",
+            )
+        elif path in files:
+            findings.error(one.at, f"`{path}` is named twice", "remove one of them")
+        files[path] = None
+    return tuple(files)
 
 
 class Declared(Struct, frozen=True):

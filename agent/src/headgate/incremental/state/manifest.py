@@ -119,6 +119,8 @@ class WrittenBy(Struct, frozen=True):
     """Hash of the syntax tree of each module of the stage's code, by module."""
     containers: dict[str, str] = {}
     """Hash of the cells, codec and keys of each input flow that is a container, by flow."""
+    files: dict[str, str] = {}
+    """SHA-256 of each file under ``depends``, by path as written."""
 
 
 class Manifest(Struct, frozen=True):

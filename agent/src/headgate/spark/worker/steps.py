@@ -22,15 +22,13 @@ from pyspark import cloudpickle
 
 from headgate.flows import ModuleText, code_of
 from headgate.spark.worker.code_hash import code_hash, digest_of
+from headgate.spark.worker.identities import PACKAGE, module_in
 
 _READINGS: Final = 5
 """How often code is read that changes while it is read, before that is an error."""
 
 _SETTLED_NANOSECONDS: Final = 2_000_000_000
 """The age from which a file's times are trusted: that of the coarsest clocks of file systems."""
-
-
-_PACKAGE: Final = "__init__.py"
 
 
 class UnknownStep(Exception):
@@ -126,13 +124,8 @@ class StepCode:
     def _text(self, name: str) -> ModuleText | None:
         source = self._sources.get(self._prefix + name)
         if source is not None:
-            return ModuleText(source.text, Path(source.path).name == _PACKAGE)
-        for root in self._roots:
-            place = Path(root, *name.split("."))
-            for file in (place / _PACKAGE, place.with_name(f"{place.name}.py")):
-                if file.is_file():
-                    return ModuleText(file.read_bytes(), file.name == _PACKAGE)
-        return None
+            return ModuleText(source.text, Path(source.path).name == PACKAGE)
+        return module_in(self._roots, name)
 
     def load(
         self, entry: str, python_path: Sequence[str], *, anew: bool = False

@@ -15,6 +15,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -24,6 +25,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
+from headgate.flows import RunIdentity
 from headgate.spark.ledger import Claimed, Committed, LostClaim, RunLedger, until_answered
 from headgate.spark.messages import (
     AdoptSession,
@@ -42,6 +44,7 @@ from headgate.spark.messages import (
 )
 from headgate.spark.run import Run, RunCancelled
 from headgate.spark.source.registration import register_sources
+from headgate.spark.worker.identities import file_digests, run_identity
 from headgate.spark.worker.printing import PrintedLines, step_log
 from headgate.spark.worker.readers import ReaderPool
 from headgate.spark.worker.steps import StepCode
@@ -301,6 +304,7 @@ class Worker:
         request = attempt.request
         space = attempt.space
         run: Run | None = None
+        identity = RunIdentity()
 
         def ended(ending: Ending, reason: str = "", detail: str = "") -> StepEnded:
             if reason:
@@ -318,6 +322,7 @@ class Worker:
                 undecodable="" if run is None else run.undecoded.first,
                 reason=reason,
                 detail=detail,
+                identity=identity,
             )
 
         def failed(error: BaseException) -> StepEnded:
@@ -329,18 +334,15 @@ class Worker:
             claim = self._claim(request)
             self._reply(StepStarted(request.run, request.attempt, request.space))
             step = self._step(request, space)
+            code, files = space.code.identity(request.entry), file_digests(request.depends)
+            identity = run_identity(request, code, files)
             self._spark.sparkContext.addJobTag(attempt.tag)
             # Spark finds the format of a write by the session of the thread, which this sets.
             space.spark.createDataFrame([], "row string")
             pool = f"{request.space}/{request.action}" if request.space else request.action
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-            run = Run(
-                space.spark,
-                request,
-                readers=lambda: self._readers.lent(request),
-                cancelled=attempt.cancelled.is_set,
-                code=space.code.identity(request.entry),
-            )
+            lend, cancelled = partial(self._readers.lent, request), attempt.cancelled.is_set
+            run = Run(space.spark, request, lend, cancelled, code=code, files=files)
             attempt.call(step, run)
         except LostClaim as error:
             return ended(Ending.LOST_CLAIM, str(error))

@@ -12,6 +12,7 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import EndOfRun, MayStart
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import (
+    depended_files,
     python_path,
     shortened,
     stage_request,
@@ -31,7 +32,7 @@ from headgate.engine import (
     RunStarted,
 )
 from headgate.events import VERSION, Fence, encode_dated
-from headgate.flows import JobLauncher, SessionLauncher, StepLauncher
+from headgate.flows import JobLauncher, SessionLauncher, StepLauncher, declared_identity
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
     Committed,
@@ -309,6 +310,8 @@ class Attempts:
                 },
             ),
             dated=encode_dated(state.engine.dated()),
+            computes=declared_identity(state.dataflow, launch.action),
+            depends=depended_files(state.dataflow, state.definition, launch.action),
         )
         self._context.launcher.start(request, by, state.definition.directory)
 
@@ -352,6 +355,7 @@ class Attempts:
             undecoded=ended.undecoded,
             undecodable=ended.undecodable,
             code=ended.code,
+            identity=ended.identity,
         )
         match ended.ending:
             case Ending.COMMITTED:

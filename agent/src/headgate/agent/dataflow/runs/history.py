@@ -11,6 +11,7 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.agent.state.saved_state import FlowProgress
+from headgate.flows import RunIdentity
 from headgate.spark import RunKey
 
 
@@ -87,6 +88,14 @@ class RunHistory:
         found: dict[str, RunRecord] = {}
         for record in self.records:
             found.setdefault(record.action, record)
+        return found
+
+    def identities(self) -> dict[str, RunIdentity]:
+        """Return what the newest run of each action computed of which that is known."""
+        found: dict[str, RunIdentity] = {}
+        for record in self.records:
+            if record.identity.hash:
+                found.setdefault(record.action, record.identity)
         return found
 
     def _give_up(self, old: RunRecord) -> None:

@@ -36,6 +36,13 @@ def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, .
     return tuple(str(base / Path(part).expanduser()) for part in relative)
 
 
+def depended_files(dataflow: Dataflow, definition: Definition, action: str) -> dict[str, str]:
+    """Return the files that an action depends on: paths from the root, by path as written."""
+    base = Path(definition.directory)
+    files = dataflow.depends.get(action, ())
+    return {path: str(base / Path(path).expanduser()) for path in files}
+
+
 def stage_request(
     dataflow: Dataflow,
     definition: Definition,
