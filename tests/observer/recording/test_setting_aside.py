@@ -123,10 +123,11 @@ class Scene:
             at = next(i for i, each in enumerate(sent) if each.topic not in topics)
             self.bench.producer.deliver(at)
         self.journal.save_watermark()
-        self.now += 1.0
-        self.aside.tend(self.now, LIMIT)
-        while self.aside._task is not None:
-            await asyncio.sleep(0.001)
+        for _ in range(4):
+            self.now += 0.25
+            self.aside.tend(self.now, LIMIT)
+            while self.aside._task is not None:
+                await asyncio.sleep(0.001)
 
 
 @pytest.fixture
@@ -142,17 +143,18 @@ def scene(tmp_path: Path, bench: Any) -> Scene:
         max_size=30,
     ),
     topic=st.booleans(),
+    traffic=st.integers(1, 5),
 )
 def test_a_poisoned_table_beside_good_ones_costs_them_nothing(
-    make_bench: Callable[[], Any], lives: list[list[str]], topic: bool
+    make_bench: Callable[[], Any], lives: list[list[str]], topic: bool, traffic: int
 ) -> None:
     async def script(scene: Scene) -> None:
         scene.begin("good 1", "good 2")
         scene.publisher.prepare("bad", values=True)
         if topic:
             scene.publisher.topic_ready("bad", 1)
-        for tables in lives * 3:
-            for table in (*tables, "good 1"):
+        for tables in lives * 2:
+            for table in (*tables * traffic, "good 1"):
                 scene.write(table)
             await scene.second("bad")
         assert set(scene.refused) <= {"bad"}
@@ -206,6 +208,44 @@ def test_a_journal_that_is_full_before_anybody_looks_gets_room_again(scene: Scen
                 scene.write("bad" if number % 10 == 0 else "good")
             await scene.second()
         assert set(scene.refused) == {"bad"}
+
+    asyncio.run(script())
+
+
+@pytest.mark.parametrize("topic", [False, True])
+def test_good_tables_lose_nothing_in_the_first_seconds_of_a_poisoned_one(
+    scene: Scene, topic: bool
+) -> None:
+    async def script() -> None:
+        scene.begin("good")
+        scene.publisher.prepare("bad", values=True)
+        if topic:
+            scene.publisher.topic_ready("bad", 1)
+        # A journal of 64 KiB is half full after two seconds.
+        for _ in range(40):
+            for number in range(120):
+                scene.write("bad" if number % 4 == 0 else "good")
+            await scene.second("bad")
+        assert set(scene.refused) <= {"bad"}
+
+    asyncio.run(script())
+
+
+def test_many_poisoned_tables_share_half_of_the_journal(scene: Scene) -> None:
+    bad = [f"bad {number}" for number in range(6)]
+
+    async def script() -> None:
+        scene.begin("good")
+        for table in bad:
+            scene.publisher.prepare(table, values=True)
+        for _ in range(60):
+            for table in bad:
+                for _ in range(10):
+                    scene.write(table)
+            scene.write("good")
+            await scene.second()
+        assert set(scene.refused) == set(bad)
+        assert scene.journal.size < LIMIT * 3 // 4
 
     asyncio.run(script())
 

@@ -59,6 +59,7 @@ def test_a_circle_of_two_observers_is_named_and_ends(stack, subscriber, tmp_path
         )
 
     def point(observer: ObserverProcess, config: ObserverConfig, upstream: str) -> None:
+        assert config.thrift1 is not None
         listener = replace(config.thrift1, upstream=upstream)
         path = tmp_path / config.name / "observer.toml"
         path.write_text(as_toml(replace(config, thrift1=listener)))

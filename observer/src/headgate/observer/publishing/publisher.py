@@ -32,7 +32,7 @@ from headgate.observer.publishing.deliveries import Lane, OrderedDelivery, Produ
 from headgate.observer.publishing.ended import Ended, EndedWrite
 from headgate.observer.publishing.packing import Item, Packer, Passed, PendingMark, Puts
 from headgate.observer.publishing.recovered import RecoveredEvents
-from headgate.observer.publishing.stuck import StuckTables
+from headgate.observer.publishing.stuck import JournalUse, StuckTables
 from headgate.observer.publishing.tables import KnownTables, Table
 from headgate.observer.publishing.unpublished import Unpublished, UnpublishedWrites
 
@@ -374,9 +374,10 @@ class Publisher:
         """Tables whose events Kafka does not take while it takes those of others, and why."""
         return self._stuck.stuck
 
-    def look(self, share_bytes: int) -> None:
-        """Look for tables that are stuck, once a second; so much of one of them may wait."""
-        self._stuck.look(self.tables.waiting(), self.published, share_bytes)
+    def look(self, journal: JournalUse) -> bool:
+        """Look for tables that are stuck; return whether Kafka takes others' events meanwhile."""
+        self._stuck.look(self.tables.waiting(), self.published, journal)
+        return self._stuck.late
 
     def topic_refused(self, name: str, reason: str) -> None:
         """Say why the topic of a table is not there yet."""

@@ -7,8 +7,24 @@ from typing import Final, final
 
 from msgspec import Struct
 
+
+class JournalUse(Struct, frozen=True):
+    """Bytes of the journal that are used, that one stuck table may use, and whether it needs room.
+
+    While it needs room, a table that uses more than its share counts as stuck sooner.
+    """
+
+    used: int
+    share: int
+    needs_room: bool = False
+
+
 PATIENCE: Final = 10
 """Looks in which others were acknowledged and a table was not, after which it is stuck."""
+IN_NEED: Final = 2
+"""The same, for a table that holds more than its share while the journal needs room."""
+_TOGETHER: Final = 2
+"""Shares that all stuck tables have together, however many they are."""
 
 
 class Waiting(Struct):
@@ -47,17 +63,19 @@ class StuckTables:
         """Reason why Kafka does not take a table's events, in words, by table."""
         self.full: dict[str, str] = {}
         """Reason why a table is stuck, by table, where no more of its events are taken."""
+        self.late = False
+        """True while a table has waited for ``IN_NEED`` looks, in which others went on."""
 
-    def look(self, waiting: Iterable[Waiting], acknowledged: int, share: int) -> None:
+    def look(self, waiting: Iterable[Waiting], acknowledged: int, journal: JournalUse) -> None:
         """Compare with the last look.
 
-        ``acknowledged`` is how many messages Kafka has acknowledged in all, ``share`` how many
-        bytes of one table may wait.
+        ``acknowledged`` is how many messages Kafka has acknowledged in all.
         """
         places = tuple(waiting)
-        late = sum(self._is_late(each) for each in places)
+        all_are_late = all(map(self._is_late, places))
         seen: dict[tuple[str, int], _Seen] = {}
         stuck: dict[str, str] = {}
+        late: dict[str, str] = {}
         sizes: dict[str, int] = {}
         for each in places:
             key = each.table, each.partition
@@ -67,17 +85,27 @@ class StuckTables:
                 known = _Seen(each.acknowledged, others)
             elif known.others != others:
                 known = _Seen(each.acknowledged, others, known.looks + 1, went_on=True)
-            elif known.went_on and late == len(places):
+            elif known.went_on and all_are_late:
                 # Others have nothing that waits: the journal may be full, and nothing comes.
                 known.looks += 1
             else:
                 known.looks = max(0, known.looks - 1)
             seen[key] = known
-            if known.looks >= PATIENCE:
-                stuck[each.table] = _why(each)
+            if known.looks >= IN_NEED:
+                late[each.table] = _why(each)
                 sizes[each.table] = sizes.get(each.table, 0) + each.bytes
-        self._seen, self.stuck = seen, stuck
-        self.full = {table: stuck[table] for table, size in sizes.items() if size > share}
+            if known.looks >= PATIENCE:
+                stuck[each.table] = late[each.table]
+        # An event may be smaller than its request in the journal: the shares of the events are
+        # those of the requests, about.
+        total = sum(each.bytes for each in places)
+        scale = max(1.0, journal.used / total) if total else 1.0
+        share = min(journal.share, _TOGETHER * journal.share / max(1, len(sizes)))
+        over = {table: late[table] for table, size in sizes.items() if size * scale > share}
+        if journal.needs_room:
+            stuck |= over
+        self._seen, self.stuck, self.late = seen, stuck, bool(late)
+        self.full = {table: why for table, why in over.items() if table in stuck}
 
     def _is_late(self, waiting: Waiting) -> bool:
         """Return whether others were acknowledged while it waited, and it was not."""

@@ -55,6 +55,11 @@ class PinnedSegment(Struct, frozen=True):
     numbers: list[int]
     """Those that are unsettled."""
 
+    @property
+    def most_is_unsettled(self) -> bool:
+        """True where more than half of its intents are unsettled."""
+        return 2 * len(self.numbers) > self.end - self.first
+
     def copy(self) -> CopiedAside:
         """Copy what is unsettled to a file of its own; it blocks: call it in a thread.
 

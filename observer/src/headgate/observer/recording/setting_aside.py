@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.publishing.stuck import JournalUse
 from headgate.observer.recording.journal import Journal
 
 _log = structlog.get_logger("headgate.observer.recording.setting_aside")
@@ -16,6 +17,8 @@ _log = structlog.get_logger("headgate.observer.recording.setting_aside")
 SHARE: Final = 4
 """One table that is stuck may hold one part in so many of the journal's limit."""
 _LOOK_SECONDS: Final = 1.0
+_LOOK_IN_NEED_SECONDS: Final = 0.25
+"""The same while the journal needs room: a good table must not wait for what a bad one holds."""
 _SEGMENTS: Final = 3
 """Segments from which on the oldest is looked at."""
 
@@ -30,24 +33,34 @@ class SettingAside:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-aside")
         self._task: asyncio.Task[None] | None = None
         self._looked_at = float("-inf")
+        self._late = False
+        """True while Kafka takes the events of some tables, but not those of another."""
 
     def tend(self, now: float, limit_bytes: int) -> None:
-        """Look for stuck tables once a second, and begin with the oldest segment if they hold it.
+        """Look for stuck tables, and begin with the oldest segment if they hold it.
 
-        ``now`` is any time that only passes.
+        ``now`` is any time that only passes, in seconds.
         """
-        if now - self._looked_at < _LOOK_SECONDS:
+        in_need = self._needs_room(limit_bytes)
+        if now - self._looked_at < (_LOOK_IN_NEED_SECONDS if in_need else _LOOK_SECONDS):
             return
         self._looked_at = now
-        self._publisher.look(limit_bytes // SHARE)
+        self._late = self._publisher.look(
+            JournalUse(self._journal.size, limit_bytes // SHARE, in_need)
+        )
         if self._task is None and self._is_needed(limit_bytes):
             self._task = asyncio.get_running_loop().create_task(self._set_aside(limit_bytes))
 
     def _is_needed(self, limit_bytes: int) -> bool:
         journal = self._journal
-        if not self._publisher.stuck or not journal.segments:
+        if not journal.segments:
             return False
-        return journal.segments >= _SEGMENTS or journal.size >= limit_bytes // 2 or journal.refused
+        if self._publisher.stuck:
+            return journal.segments >= _SEGMENTS or self._needs_room(limit_bytes)
+        return self._late and self._needs_room(limit_bytes)
+
+    def _needs_room(self, limit_bytes: int) -> bool:
+        return self._journal.size >= limit_bytes // 2 or self._journal.refused
 
     async def _set_aside(self, limit_bytes: int) -> None:
         """Go on with the oldest segment until there is room, or nothing holds it."""
@@ -57,6 +70,8 @@ class SettingAside:
                 pinned = self._journal.pinned_segment()
                 if not pinned.numbers:
                     return
+                if not self._publisher.stuck and pinned.most_is_unsettled:
+                    return  # It would take as much room beside the journal.
                 copied = await loop.run_in_executor(self._thread, pinned.copy)
                 self._journal.set_aside(pinned, copied)
                 _log.warning(
