@@ -17,7 +17,7 @@ CAUSE = (
     "bound `readings`: 1,204 updates of 1,000; bound `other`: relative divergence of 7.1 % of 5 % "
     "(end of the wave of `feed`)"
 )
-REASON = "ValueError: row d-0001, column s:o3: b'12,5' is no double in codec utf8"
+REASON = "ValueError: row d-0001, column s:o3: b'12,5' is no double in codec number"
 RUN: dict[str, Any] = {
     "run": "air-quality-of-a-city-18c0f3a2b1d-zones-12",
     "action": "zones-of-the-inner-city",
@@ -30,7 +30,7 @@ RUN: dict[str, Any] = {
     "reason": REASON,
     "detail": "Traceback (most recent call last):\n" + "  File " + "x" * 120,
     "undecoded": 3,
-    "undecodable": "row d-0002, column s:o3: b'' is no double in codec utf8",
+    "undecodable": "row d-0002, column s:o3: b'' is no double in codec number",
     "code": "0123456789abcdef" * 4,
 }
 VIEW: dict[str, Any] = {

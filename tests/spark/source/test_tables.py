@@ -87,7 +87,7 @@ def test_a_value_that_does_not_decode_is_null_and_told_with_its_row_and_column()
     assert batch.to_pylist() == [{"row": "1", "a": 1.0}, {"row": "2", "a": None}]
     assert (undecoded.count, undecoded.first) == (
         1,
-        "row 2, column f:a: b'12,5' is no double in codec utf8",
+        "row 2, column f:a: b'12,5' is no double in codec number",
     )
     assert said == [f"{undecoded.first}; it is read as null"]
 

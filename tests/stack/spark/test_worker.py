@@ -104,7 +104,7 @@ def test_what_could_not_be_decoded_leaves_no_former_result_and_is_told(
     if not by_tasks:
         assert (ended.undecoded, ended.undecodable) == (
             1,
-            "row r3, column f:a: b'no number' is no double in codec utf8",
+            "row r3, column f:a: b'no number' is no double in codec number",
         )
         assert ended.undecodable in Path(ended.log).read_text()
     else:

@@ -85,6 +85,7 @@ class Reporting:
                     ""
                     if (stage := state.engine.actions[action.name].stage) is None
                     else stage.failure,
+                    action.name,
                 )
                 for action in state.dataflow.spec.actions
             ),

@@ -61,6 +61,8 @@ class ActionStatus(Struct, frozen=True):
     """Of a stage, in words, what waits for it and who holds it; empty where nothing does."""
     runnable_failure: str = ""
     """What is wrong with the runnable of a stage, with a traceback; empty where nothing is."""
+    action: str = ""
+    """Its name again, as everything else of an action has it."""
 
 
 class StageStatus(Struct, frozen=True):

@@ -21,6 +21,7 @@ from headgate.cli.agent_client import (
 from headgate.cli.app import CommandEntry, LazyCommands
 from headgate.cli.flow.asking import ANSWER, ask, fail, printed
 from headgate.cli.flow.check import check, schema, show_problems
+from headgate.cli.flow.explaining import explain_lines
 from headgate.cli.flow.oozie import export_file, import_file
 from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.flow.wave_times import wave_time
@@ -199,34 +200,18 @@ def show(
 
 
 @app.command()
-def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+def explain(
+    name: NameArgument,
+    *,
+    wide: WideOption = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
     """Say why each action last ran and what is missing for its next run."""
     explanation = ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
     if printed(explanation, json=json):
         return
-    # An agent that has not been updated yet returns none.
-    reads = {each["container"]: each["words"] for each in explanation.get("reads", ())}
-    for action in explanation["actions"]:
-        _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
-        _console.print(f"  {escape(action['words'])}", highlight=False)
-        # An agent that has not been updated yet says nothing of runnables.
-        for line in action.get("runnable_failure", "").splitlines():
-            _console.print(f"  [red]{escape(line)}[/red]", highlight=False)
-        for line in action["policy"]["words"].splitlines() if action["policy"] else ():
-            _console.print(f"  {escape(line)}", highlight=False)
-        for adjusted in action["adjusted"]:
-            _console.print(f"  {escape(adjusted['words'])}", highlight=False)
-        for container in dict.fromkeys(each["container"] for each in action["updates"]):
-            if reads.get(container):
-                _console.print(f"  {escape(reads[container])}", highlight=False)
-    letters = [c for c in explanation["containers"] if c["dead_letters"]]
-    for container in letters:
-        number = container["dead_letters"]
-        values = "1 value" if number == 1 else f"{number} values"
-        _console.print(
-            f"[yellow]{container['container']}: {values} could not be read by the declared codec; "
-            "each counted as a change[/yellow]"
-        )
+    _show(explain_lines(explanation, _width(wide=wide)))
 
 
 @app.command()

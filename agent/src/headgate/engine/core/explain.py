@@ -34,6 +34,8 @@ class ActiveExplanation(Struct, frozen=True):
     words: str
     retry_at: float | None = None
     failure: str = ""
+    result: ConditionResult | None = None
+    """Its condition as it stood at the launch; None for a run that somebody asked for."""
 
 
 class UpdatesExplanation(Struct, frozen=True):
@@ -175,7 +177,13 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
     active = None
     if run is not None:
         active = ActiveExplanation(
-            run.run, run.attempt, run.launched_at, run.cause.words, run.retry_at, run.failure
+            run.run,
+            run.attempt,
+            run.launched_at,
+            run.cause.words,
+            run.retry_at,
+            run.failure,
+            run.cause.result,
         )
     sentences = [_last_words(action, now)]
     if run is not None:

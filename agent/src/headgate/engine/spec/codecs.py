@@ -110,6 +110,13 @@ class Codec(Struct, frozen=True):
     path: str = ""
 
     @property
+    def word(self) -> str:
+        """How a dataflow file names it."""
+        if self.name is CodecName.JSON:
+            return f"json {self.place}".rstrip()
+        return "number" if self.name is CodecName.UTF8 else self.name.value
+
+    @property
     def layout(self) -> Layout | None:
         """The layout of the bytes; None where values have no fixed width."""
         return LAYOUTS.get(self.name)

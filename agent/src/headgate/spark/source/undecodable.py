@@ -83,8 +83,7 @@ class UndecodedValues:
     ) -> None:
         words = (
             f"row {printable_key(row)}, column {printable_key(column)}: {_shown(value)} is no "
-            f"{kind.value} in codec {codec.name.value}"
-            f"{f' at {codec.place}' if codec.path else ''}"
+            f"{kind.value} in codec {codec.word}"
         )
         if policy is OnUndecodable.FAIL:
             message = (

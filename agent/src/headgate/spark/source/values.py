@@ -238,9 +238,7 @@ def _unwritable(column: pa.Array, codec: Codec, at: int) -> UnwritableValue:
         if codec.layout and codec.layout.boolean
         else ("round it, or choose a codec that has it, such as float64 or number")
     )
-    return UnwritableValue(
-        f"codec {codec.name.value} cannot hold {column[at].as_py()!r}; {cure}", at
-    )
+    return UnwritableValue(f"codec {codec.word} cannot hold {column[at].as_py()!r}; {cure}", at)
 
 
 def _decimal(value: Any) -> bytes:
