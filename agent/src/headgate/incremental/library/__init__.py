@@ -2,6 +2,7 @@
 
 from headgate.incremental.library.aggregating import Aggregate, Function, aggregate
 from headgate.incremental.library.aligning import aligned
+from headgate.incremental.library.container_rows import to_container
 from headgate.incremental.library.counting import count, distinct
 from headgate.incremental.library.cube import (
     cube_update,
@@ -38,6 +39,7 @@ __all__ = [
     "relation",
     "result",
     "sliding",
+    "to_container",
     "top_k",
     "value",
 ]
