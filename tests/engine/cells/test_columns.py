@@ -102,6 +102,13 @@ def play(cells: ContainerCells, step: tuple, *, few: int) -> None:
 def seen(cells: ContainerCells) -> object:
     """Return everything that decisions can depend on."""
     assert len(cells.columns.contents()) == cells.columns.size
+    in_rows: dict[bytes, list[bytes]] = {row: [] for row in ROWS}
+    for row, column in cells.columns.contents():
+        in_rows[row].append(column)
+    found = cells.columns.grid.columns_in(in_rows)
+    assert {row: sorted(names) for row, names in found.items()} == {
+        row: sorted(names) for row, names in in_rows.items()
+    }
     state = {key: repr(value) for key, value in cells.columns.contents().items()}
     counts = [
         (p.updates, p.received, p.distinct, p.measured(), p.largest(), p.changed)
@@ -226,7 +233,8 @@ def test_a_wide_delete_looks_at_the_cells_of_its_row_only(kind):
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
     for i in range(1500):
         play(cells, ("write", None, [[(b"%d" % (i // 3), b"f:%d" % i, b"1")]]), few=10)
-    with patch.object(CellColumns, "get", side_effect=cells.columns.get) as get:
+    in_all_cells = patch("headgate.engine.cells.grid.np", None)
+    with in_all_cells, patch.object(CellColumns, "get", side_effect=cells.columns.get) as get:
         play(cells, ("delete", b"7", b"f:21", kind), few=10)
     assert {call.args[0] for call in get.call_args_list} == {
         (b"7", b"f:%d" % i) for i in (21, 22, 23)

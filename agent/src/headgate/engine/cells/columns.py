@@ -136,6 +136,7 @@ class CellColumns:
         """Count the cells that were put into the grid's columns by another."""
         slots = self.slots
         self.size = len(slots)
+        self.grid.link(slots)
         if self.rows_apart:
             self._appear_in_rows(slots)
 
@@ -210,6 +211,7 @@ class CellColumns:
     def appear(self, slots: Array) -> None:
         """Note that cells exist which did not; each slot once."""
         self.grid.present.data[slots] = True
+        self.grid.link(slots)
         self.grid.mark(slots)
         self.size += len(slots)
         if self.rows_apart:
@@ -238,8 +240,23 @@ class CellColumns:
         slot = self.grid.find(*key)
         value = None if slot is None else self.value_at(slot)
         if slot is not None and value is not None:
-            self.vanish(np.array([slot]))
+            self._vanish_one(slot)
         return value
+
+    def _vanish_one(self, slot: int) -> None:
+        """Do what ``vanish`` does for one cell, which is faster."""
+        self.grid.present.data[slot] = False
+        self.grid.unsaved.data[slot] = True
+        self.size -= 1
+        for column in (self.stamps, self.ends):
+            if column is not None:
+                column.data[slot] = 0
+        if self.values is not None:
+            self.values.data[slot] = 0.0 if self.numeric else None
+        if self.rows_apart:
+            number = self.grid.row_number_of(slot)
+            self._in_row[number] -= 1
+            self.rows -= int(self._in_row[number] == 0)
 
     def vanish(self, slots: Array) -> None:
         """Note that cells do not exist any more; each slot once."""

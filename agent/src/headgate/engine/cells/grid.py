@@ -28,6 +28,8 @@ _VACANT = 2
 """Slots per cell in use above which a grid is worth tidying."""
 _NOTHING = np.array(None, object)
 _LOADED = 100_000  # keys numbered at a time
+_NUMBER = np.dtype(np.uint32)
+"""Of rows, columns and slots, where each cell has a number: far more than memory has room for."""
 _PREFIX = 4  # bytes of a column's number before the row, where each cell has a number
 
 
@@ -63,6 +65,11 @@ class Grid:
         self._row_of: Column | None = None
         self._column_of: Column | None = None
         """Numbers of each cell's row and column, where cells have an index of their own."""
+        self._next: Column | None = None
+        """A chain of each row's present cells there: one more than the slot of the next cell, its
+        own at the end; 0 in cells outside of it. Cells that are gone leave it when it is read."""
+        self._heads: Array = np.zeros(0, _NUMBER)
+        """One more than the slot of the first in each row's chain, by the row's number; or 0."""
         self._ids: dict[bytes, int] = {}
         self._names: list[bytes] = []
         self._width = 1
@@ -183,13 +190,17 @@ class Grid:
             return self._row_of.data[slots]
         return slots // self._width
 
+    def row_number_of(self, slot: int) -> int:
+        """Return the number of a slot's row."""
+        return slot // self._width if self._row_of is None else int(self._row_of.data.item(slot))
+
     def columns_in(self, rows: Iterable[bytes]) -> dict[bytes, list[bytes]]:
         """Return the columns that exist in each of these rows.
 
-        Where each cell has a number of its own it looks at all of them, once for all rows.
+        It looks at the cells of these rows only.
         """
         found: dict[bytes, list[bytes]] = {row: [] for row in rows}
-        if self._rows is None or self._row_of is None or self._column_of is None:
+        if self._rows is None or self._column_of is None:
             for row, columns in found.items():
                 number = self._index.find(row)
                 if number is not None:
@@ -197,15 +208,66 @@ class Grid:
                     there = np.flatnonzero(self.present.data[first : first + self._width])
                     columns += [self._names[place] for place in there.tolist()]
             return found
-        rows_by_number = {self._rows.find(row): row for row in found}
-        rows_by_number.pop(None, None)
-        extent = len(self._index)
-        in_rows = np.isin(self._row_of.data[:extent], np.array(list(rows_by_number), np.int64))
-        slots = np.flatnonzero(in_rows & self.present.data[:extent])
-        numbers, places = self._row_of.data[slots].tolist(), self._column_of.data[slots].tolist()
-        for number, place in zip(numbers, places, strict=True):
-            found[rows_by_number[number]].append(self._names[place])
+        for row, columns in found.items():
+            number = self._rows.find(row)
+            if number is not None:
+                places = self._column_of.data[self._chained(number)]
+                columns += [self._names[place] for place in places.tolist()]
         return found
+
+    def _chained(self, row: int) -> list[int]:
+        """Return the slots of a row's present cells in order; cells that are gone leave its chain.
+
+        So each cell that goes is looked at once, however often its row is asked for.
+        """
+        if self._next is None or row >= len(self._heads):
+            return []
+        chain, present = self._next.data, self.present.data
+        found, gone = [], []
+        slot, link = -1, int(self._heads[row])
+        while link != slot + 1 and link:
+            slot = link - 1
+            link = int(chain.item(slot))
+            (found if present.item(slot) else gone).append(slot)
+        if gone:
+            chain[gone] = 0
+            self._heads[row] = found[0] + 1 if found else 0
+            for one, following in zip(found, [*found[1:], *found[-1:]], strict=True):
+                chain[one] = following + 1
+        found.sort()
+        return found
+
+    def link(self, slots: Array) -> None:
+        """Take note that cells exist, each of them once, so that ``columns_in`` finds them."""
+        if self._next is None:
+            return
+        chain = self._next.data
+        new = slots[chain[slots] == 0]
+        if not len(new):
+            return
+        if self.rows > len(self._heads):
+            grown = np.zeros(int(self.rows * _GROWTH) + 1, _NUMBER)
+            grown[: len(self._heads)] = self._heads
+            self._heads = grown
+        self._link(new, self.row_numbers(new), chain)
+
+    def _link(self, slots: Array, rows: Array, chain: Array) -> None:
+        """Put cells at the front of their rows' chains."""
+        if len(slots) > 1:
+            order = np.argsort(rows, kind="stable")
+            slots, rows = slots[order], rows[order]
+        elif not len(slots):
+            return
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = rows[1:] != rows[:-1]
+        last = np.ones(len(rows), np.bool_)
+        last[:-1] = first[1:]
+        following = np.empty(len(slots), _NUMBER)
+        following[1:] = slots[:-1] + 1
+        heads = self._heads[rows[first]]
+        following[first] = np.where(heads == 0, slots[first] + 1, heads)
+        chain[slots] = following
+        self._heads[rows[last]] = slots[last] + 1
 
     def row_number(self, row: bytes) -> int | None:
         """Return the number of a row; None if it was never seen."""
@@ -345,20 +407,25 @@ class Grid:
         used = self._used()
         rows, columns = self.keys(used)
         self._rows, self._index, self._width = self._index, self._storage.index(), 1
-        self._row_of, self._column_of = self.column(np.int64), self.column(np.int32)
+        self._add_places()
         self._move_packed(used, rows, [self._names[i] for i in columns])
 
     def _index_rows(self) -> None:
         """Have cells an index of their own."""
         self._rows = self._storage.index()
-        self._row_of, self._column_of = self.column(np.int64), self.column(np.int32)
+        self._add_places()
+
+    def _add_places(self) -> None:
+        self._row_of, self._column_of = self.column(_NUMBER), self.column(_NUMBER)
+        self._next = self.column(_NUMBER)
 
     def _forget_rows(self) -> None:
         """Have rows the only index; there are no slots that it could be wrong for."""
-        for column in (self._row_of, self._column_of):
+        for column in (self._row_of, self._column_of, self._next):
             if column is not None:
                 self.release(column)
-        self._rows = self._row_of = self._column_of = None
+        self._rows = self._row_of = self._column_of = self._next = None
+        self._heads = np.zeros(0, _NUMBER)
 
     def _move_packed(self, used: Array, rows: list[bytes], columns: list[bytes]) -> None:
         numbers = [self._ids[column] for column in columns]
@@ -366,6 +433,10 @@ class Grid:
         slots = np.array(self._index.number(keys), np.int64)
         self._move(used, slots, self._room(len(self._index)))
         self._note_places(slots, rows, numbers)
+        if self._next is not None:
+            self._next.data[:] = 0
+            self._heads = np.zeros(0, _NUMBER)
+            self.link(np.flatnonzero(self.present.data))
 
     def _note_places(self, slots: Array, rows: Sequence[bytes], columns: Sequence[int]) -> None:
         if self._rows is not None and self._row_of is not None and self._column_of is not None:
@@ -379,7 +450,7 @@ class Grid:
     def _anything(self, place: slice) -> Array:
         used = np.zeros(len(range(*place.indices(self._size))), np.bool_)
         for column in self._columns:
-            if column not in (self._row_of, self._column_of, *self._marks):
+            if column not in (self._row_of, self._column_of, self._next, *self._marks):
                 data = column.data[place]
                 used |= np.not_equal(data, _NOTHING) if data.dtype == object else data != 0
         return used
