@@ -131,7 +131,6 @@ def cure(kafka: str, table: str) -> None:
 def _set_replicas(kafka: str, table: str, change: AlterConfigOpType, value: str | None) -> None:
     entry = ConfigEntry(_REPLICAS, value, incremental_operation=change)
     topic = ConfigResource(ResourceType.TOPIC, updates_topic(table), incremental_configs=[entry])
-    (future,) = (
-        AdminClient({"bootstrap.servers": kafka}).incremental_alter_configs([topic]).values()
-    )
+    admin = AdminClient({"bootstrap.servers": kafka})
+    (future,) = admin.incremental_alter_configs([topic]).values()
     future.result(_SECONDS)
