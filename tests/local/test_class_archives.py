@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from headgate.local import Java, ProcessIdentity, find_java
-from headgate.local.java import parse_build
 from headgate.local.processes.class_archives import ClassArchives, are_recorded_by
+from headgate.settings.java import parse_build
 
 JAVA = Java(program=Path("/usr/bin/java"), version=17, build="17.0.15+6")
 OTHER_BUILD = Java(program=Path("/usr/bin/java"), version=17, build="17.0.16+8")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headgate.local import JavaUnfitError, find_java
-from headgate.local.java import PLACES_VARIABLE, parse_build, parse_version
+from headgate.settings.java import PLACES_VARIABLE, java_home_for_spark, parse_build, parse_version
 
 
 def make_java(folder: Path, said: str) -> Path:
@@ -97,6 +97,23 @@ def test_an_installed_java_is_found_where_the_variables_name_another(tmp_path: P
     on_path = {"PATH": f"{unfit}/bin", PLACES_VARIABLE: places}
     for each in (at_home, on_path):
         assert find_java(each).program.resolve() == fit / "bin" / "java"
+
+
+def test_spark_is_given_a_fit_java_where_it_would_take_another(tmp_path: Path) -> None:
+    unfit = make_java(tmp_path / "jvm" / "java-25", 'openjdk version "25.0.1"')
+    fit = make_java(tmp_path / "jvm" / "java-17", 'openjdk version "17.0.2"')
+    installed, nothing = {PLACES_VARIABLE: f"{tmp_path}/jvm/*"}, {PLACES_VARIABLE: ""}
+
+    for given, home in (
+        ({"JAVA_HOME": str(unfit), "PATH": "", **installed}, str(fit)),
+        ({"JAVA_HOME": str(unfit), "PATH": f"{fit}/bin", **nothing}, str(fit)),
+        ({"PATH": f"{unfit}/bin", **installed}, str(fit)),
+        ({"PATH": "", **installed}, str(fit)),
+        ({"JAVA_HOME": str(fit), "PATH": f"{unfit}/bin", **installed}, None),
+        ({"PATH": f"{fit}/bin", **nothing}, None),
+        ({"JAVA_HOME": str(unfit), "PATH": f"{unfit}/bin", **nothing}, None),
+    ):
+        assert java_home_for_spark(given) == home, given
 
 
 def test_version_managers_of_the_user_are_looked_into(tmp_path: Path) -> None:

@@ -149,3 +149,13 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"name = '\xff'")
     with pytest.raises(ConfigurationError, match="UTF-8"):
         load(Whole, path, {}, prefix="X_", check=check)
+
+
+@pytest.mark.parametrize("written", ["inf", "-inf", "nan", "+inf"])
+def test_a_number_without_an_end_is_refused_with_its_place(written: str) -> None:
+    text = TEXT.replace('certificate = "c"', f'certificate = "c"\nseconds = {written}')
+
+    with pytest.raises(ConfigurationError, match=r"f:8: 'outer\.inner\.seconds': .* write one"):
+        parse(Whole, text, "f", {}, prefix="H_", check=check)
+    with pytest.raises(ConfigurationError, match=r"H_OUTER_INNER_SECONDS.*(finite|`float`)"):
+        parse(Whole, TEXT, "f", {"H_OUTER_INNER_SECONDS": written}, prefix="H_", check=check)

@@ -1,11 +1,13 @@
 import io
 import json
+import logging
 import sys
 
 import pytest
 import structlog
 
 from headgate.settings import LogLevel, configure_log, set_log_level
+from headgate.settings.log import FloodGuard
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +60,56 @@ def test_a_line_and_its_end_are_one_write(monkeypatch: pytest.MonkeyPatch, as_js
     structlog.get_logger("test").info("second")
     assert len(written) == 2
     assert all(text.endswith("\n") for text in written)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def passed(guard: FloodGuard, method: str = "warning", **event: object) -> dict[str, object] | None:
+    try:
+        return dict(guard(None, method, dict(event)))
+    except structlog.DropEvent:
+        return None
+
+
+def test_no_event_floods_the_log_and_what_is_left_out_is_counted() -> None:
+    clock = Clock()
+    guard = FloodGuard(clock, always=("change",))
+    lines = []
+    for _ in range(6_000):
+        clock.now += 0.01
+        lines.append(passed(guard, event="a request cannot be translated"))
+        assert passed(guard, event="change") is not None
+        assert passed(guard, "critical", event="ending") is not None
+    clock.now += 10.0
+    lines.append(passed(guard, event="a request cannot be translated", left_out=2))
+
+    said = [line for line in lines if line is not None]
+    assert len(said) <= 141  # in a minute, of 6,000
+    assert sum(int(str(line.get("left_out", 0))) for line in said) == 6_001 - len(said) + 2
+    assert "left_out" not in (passed(guard, event="another") or {})
+
+
+def test_events_with_texts_of_strangers_are_counted_together_in_the_end() -> None:
+    guard = FloodGuard(Clock())
+    lines = [passed(guard, event=f"text {number}") for number in range(20_000)]
+
+    assert sum(line is not None for line in lines) < 1_100
+
+
+def test_warnings_of_libraries_are_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_log(as_json=True)
+    for number in range(1_000):
+        logging.getLogger("uvicorn.error").warning("Invalid request %d", number)
+        logging.getLogger("uvicorn.error").info("hidden")
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert len(lines) == 20
+    assert lines[0]["event"] == "Invalid request 0"
+    assert (lines[0]["level"], lines[0]["logger"]) == ("warning", "uvicorn.error")
+    assert "template" not in lines[0]

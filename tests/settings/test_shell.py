@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.settings import shell_word
+from headgate.settings import shell_argument, shell_word
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = re.compile(r"headgate (?:flow|stage) [a-z]+ [^`\"\n]*")
@@ -33,6 +33,12 @@ def test_a_shell_reads_a_name_as_it_is(name: str) -> None:
     assert done.stdout.decode() == name
 
 
+@pytest.mark.parametrize("name", ["--yes", "-x", "- a"])
+def test_a_name_is_no_option_of_the_command(name: str) -> None:
+    assert shlex.split(shell_argument(name)) == ["--", name]
+    assert shell_argument("air") == "air"
+
+
 def test_plain_names_stay_as_they_are() -> None:
     assert shell_word("air-2_b.zones") == "air-2_b.zones"
 
@@ -43,6 +49,6 @@ def test_messages_quote_the_names_in_their_commands() -> None:
         for path in (ROOT / "agent" / "src").rglob("*.py")
         for command in COMMAND.findall(path.read_text())
         for name in re.findall(r"\{([^}]*)", command)
-        if not name.startswith(("shell_word(", "quote(")) and name != "sources"
+        if not name.startswith(("shell_word(", "shell_argument(", "quote(")) and name != "sources"
     ]
     assert found == []

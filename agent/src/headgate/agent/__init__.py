@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         user_token_file,
     )
     from headgate.agent.configuration import (
+        AUDITED,
         DEFAULT_API,
         AgentConfiguration,
         Airflow,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from headgate.agent.training.task import PackedPairs, Source, pack_pairs
 
 __all__ = [
+    "AUDITED",
     "DEFAULT_API",
     "RECORDED",
     "AgentConfiguration",
@@ -120,6 +122,7 @@ _LATE = {
     "CellMemory": "configuration",
     "CertificateGrant": "api.access",
     "Connect": "configuration",
+    "AUDITED": "configuration",
     "DEFAULT_API": "configuration",
     "Fenced": "errors",
     "FlowRecording": "history.replays",

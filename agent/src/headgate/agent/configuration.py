@@ -40,6 +40,9 @@ def environment_of_steps() -> dict[str, str]:
     }
 
 
+AUDITED = ("change", "change refused")
+"""Lines of the log about requests that change something; none of them is ever left out."""
+
 DEFAULT_API = "127.0.0.1:7680"
 """Where the API listens, and where the command line looks for it."""
 

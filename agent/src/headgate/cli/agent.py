@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.agent import Unreachable, load_configuration, serve
+from headgate.agent import AUDITED, Unreachable, load_configuration, serve
 from headgate.cli.ready import say_ready
 from headgate.settings import ConfigurationError, LogLevel, configure_log
 
@@ -37,7 +37,11 @@ def agent(
     saved, workers are stopped, and other agents may take over at once. Every key of the file can be
     overridden by a variable, such as HEADGATE_AGENT_KAFKA_BOOTSTRAP.
     """
-    configure_log(as_json=json, level=LogLevel.DEBUG if verbose else LogLevel.INFO)
+    configure_log(
+        as_json=json,
+        level=LogLevel.DEBUG if verbose else LogLevel.INFO,
+        always=AUDITED,
+    )
     path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
     def ready(address: str) -> None:

@@ -25,6 +25,7 @@ from headgate.flows.dataflow import Dataflow
 from headgate.flows.identity import RunIdentity
 from headgate.flows.launchers import SessionLauncher
 from headgate.flows.rebuilds import rebuilds_between
+from headgate.settings import shell_word
 
 _Spec = TypeVar("_Spec", FilesSpec, TopicSpec)
 
@@ -89,7 +90,7 @@ def edited_code(
             else:
                 after = (
                     "a Spark session goes on with what it has read: "
-                    f"`headgate flow update {dataflow.name} --reload` starts another"
+                    f"`headgate flow update {shell_word(dataflow.name)} --reload` starts another"
                 )
             yield Change(ChangeKind.CHANGED, f"code of `{name}`", f"{words}; {after}")
         if "files" in differing and dataflow.depends.get(name):

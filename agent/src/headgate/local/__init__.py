@@ -16,7 +16,7 @@ from headgate.local.errors import (
     PartFailedError,
     RecordDamagedError,
 )
-from headgate.local.java import Java, find_java
+from headgate.local.java import find_java
 from headgate.local.places import default_cache, default_home
 from headgate.local.processes.parts import Part
 from headgate.local.processes.processes import Lifetime, ProcessIdentity
@@ -30,6 +30,7 @@ from headgate.local.stack import (
     PartStatus,
     StackStatus,
 )
+from headgate.settings import Java
 
 __all__ = [
     "Address",

@@ -18,7 +18,7 @@ import psutil
 
 from headgate.local.configuration import render
 from headgate.local.errors import PartFailedError
-from headgate.local.java import Java, find_java
+from headgate.local.java import find_java
 from headgate.local.places import (
     InstancePlaces,
     default_cache,
@@ -35,6 +35,7 @@ from headgate.local.processes.ports import HOST, Port, PortReservation, moved
 from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
 from headgate.local.progress import Listener, Progress, silent
 from headgate.local.record import InstanceRecord, load_record, save_record
+from headgate.settings import Java
 
 _RECORDING_SECONDS = 60.0  # an archive of classes takes 2 to 8 s, once, of a processor
 _LOCK_SECONDS = 180.0  # longer than any `up` or `down` of somebody else takes

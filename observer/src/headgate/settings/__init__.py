@@ -33,7 +33,7 @@ from headgate.settings.secret_files import (
     provide_secret,
     state_folder,
 )
-from headgate.settings.shell import shell_word
+from headgate.settings.shell import shell_argument, shell_word
 
 if TYPE_CHECKING:
     from headgate.settings.credentials import (
@@ -44,12 +44,14 @@ if TYPE_CHECKING:
         client_side,
         upstream_side,
     )
+    from headgate.settings.java import Java, UnfitJava, installed_java, java_home_for_spark
     from headgate.settings.log import configure_log, set_log_level
 
 __all__ = [
     "ConfigurationError",
     "Credentials",
     "CredentialsError",
+    "Java",
     "KeyRing",
     "LogFormat",
     "LogLevel",
@@ -57,6 +59,7 @@ __all__ = [
     "Places",
     "SecretFileError",
     "ServerTls",
+    "UnfitJava",
     "UpstreamTls",
     "agent_tables",
     "agent_write",
@@ -68,7 +71,9 @@ __all__ = [
     "configure_log",
     "dotted",
     "find_secret",
+    "installed_java",
     "is_loopback",
+    "java_home_for_spark",
     "key_path",
     "knowledge_table",
     "load",
@@ -79,6 +84,7 @@ __all__ = [
     "read_keys",
     "set_log_level",
     "shared_keys",
+    "shell_argument",
     "shell_word",
     "state_folder",
     "upstream_side",
@@ -88,10 +94,14 @@ __all__ = [
 _LATE = {
     "Credentials": "credentials",
     "CredentialsError": "credentials",
+    "Java": "java",
     "ServerTls": "credentials",
+    "UnfitJava": "java",
     "UpstreamTls": "credentials",
     "client_side": "credentials",
     "configure_log": "log",
+    "installed_java": "java",
+    "java_home_for_spark": "java",
     "set_log_level": "log",
     "upstream_side": "credentials",
 }

@@ -7,6 +7,7 @@ A table without a struct of its own (``dict``) may hold any keys, which no varia
 from __future__ import annotations
 
 import difflib
+import math
 import pathlib
 import re
 import tomllib
@@ -83,8 +84,29 @@ def parse(
         settings = msgspec.convert(content, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigurationError(_explain(error, shape, places)) from error
+    _check_finite(content, settings, (), places)
     check(settings, places)
     return settings
+
+
+def _check_finite(content: Any, read: Any, path: Path, places: Places) -> None:
+    """Refuse infinities and NaN, which pass every limit and mean nothing as a duration or size.
+
+    Args:
+        content: what was written.
+        read: what it became.
+        path: of both.
+        places: where keys are.
+    """
+    if isinstance(read, float) and not math.isfinite(read):
+        raise places.problem(path, f"{content} is no finite number; write one, such as 3600")
+    if isinstance(content, dict):
+        for key, value in content.items():
+            inner = read.get(key) if isinstance(read, dict) else getattr(read, key, None)
+            _check_finite(value, inner, (*path, str(key)), places)
+    elif isinstance(content, list) and isinstance(read, list | tuple):
+        for number, (value, inner) in enumerate(zip(content, read, strict=False)):
+            _check_finite(value, inner, (*path, str(number)), places)
 
 
 def _variants(shape: inspect.Type) -> Sequence[inspect.Type]:

@@ -16,6 +16,11 @@ def shell_word(text: str) -> str:
     return "$'" + "".join(map(_escaped, text)) + "'"
 
 
+def shell_argument(text: str) -> str:
+    """Return a text as the last argument of a command: one that begins with ``-`` is no option."""
+    return f"-- {shell_word(text)}" if text.startswith("-") else shell_word(text)
+
+
 def _escaped(character: str) -> str:
     if character in "\\'":
         return f"\\{character}"

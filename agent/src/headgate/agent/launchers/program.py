@@ -15,7 +15,7 @@ import psutil
 from headgate.agent.configuration import environment_of_steps
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.events import encode_origin_text
-from headgate.settings import write_address
+from headgate.settings import java_home_for_spark, write_address
 
 JOB_VARIABLE: Final = "HEADGATE_JOB"
 """The job's directory, in the environment of everything that belongs to it."""
@@ -97,8 +97,11 @@ class CannotStart(Exception):
 def environment(files: JobFiles, job: Job) -> dict[str, str]:
     """Return the environment of a job's program: its own words about the run, over this one's."""
     request = job.request
+    inherited = environment_of_steps()
+    home = java_home_for_spark(inherited)
     return {
-        **environment_of_steps(),
+        **inherited,
+        **({} if home is None else {"JAVA_HOME": home}),
         JOB_VARIABLE: str(files.directory),
         "HEADGATE_RUN": str(files.request),
         "HEADGATE_DATAFLOW": request.dataflow,

@@ -44,7 +44,9 @@ def crawl(
     ] = None,
     speed: Annotated[
         float,
-        typer.Option(min=1.0, help="How much faster time goes, in bounds too: 1 for real time."),
+        typer.Option(
+            min=1.0, max=1e6, help="How much faster time goes, in bounds too: 1 for real time."
+        ),
     ] = _SPEED,
     home: HomeOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave tables and logs behind.")] = False,

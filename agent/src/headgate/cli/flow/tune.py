@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -116,6 +117,8 @@ def flow_tune(
 def _target(error: float | None, saving: float | None) -> Target:
     if (error is None) == (saving is None):
         raise TuningError("give one target: --error 5 (percent, at most) or --saving 60 (at least)")
+    if not all(math.isfinite(each) for each in (error, saving) if each is not None):
+        raise TuningError("a target is a number of percent, such as --error 5 or --saving 60")
     if error is not None:
         return ErrorTarget(error / 100)
     return SavingTarget((saving or 0.0) / 100)

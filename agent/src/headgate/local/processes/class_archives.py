@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from headgate.local.java import Java
 from headgate.local.processes.processes import ProcessIdentity
+from headgate.settings import Java
 
 _RECORDING = "-XX:ArchiveClassesAtExit="
 _USING = "-XX:SharedArchiveFile="

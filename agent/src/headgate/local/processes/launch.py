@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 
 from headgate.local.errors import PartFailedError
-from headgate.local.java import Java
 from headgate.local.places import InstancePlaces
 from headgate.local.processes import processes
 from headgate.local.processes.class_archives import ClassArchives
 from headgate.local.processes.parts import Part, PartPlan, log_says
 from headgate.local.processes.ports import PortReservation
 from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
+from headgate.settings import Java
 
 _FORMAT_SECONDS = 60.0  # Kafka's StorageTool takes 1 s
 

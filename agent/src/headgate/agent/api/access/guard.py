@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from headgate.agent.api.access.certificates import caller_by
 from headgate.agent.api.access.tokens import OwnTokens, TokenFile
-from headgate.agent.configuration import CertificateGrant
+from headgate.agent.configuration import AUDITED, CertificateGrant
 from headgate.agent.roles import Caller, Role
 from headgate.settings import LogRate, canonical_host
 
@@ -341,7 +341,7 @@ class _Answered:
             return
         about: Note = scope["state"].get(_NOTES, Note())
         log.info(
-            "change" if status < 400 else "change refused",
+            AUDITED[status >= 400],
             who=repr(caller.name),
             role=caller.role.value,
             via=repr(caller.via) if caller.via else None,

@@ -13,7 +13,7 @@ from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.state.sealed.leases import CREDIBLE, Lease
 from headgate.agent.state.sealed.revisions import Revisions
 from headgate.agent.state.sealed.seals import Seals
-from headgate.settings import shell_word
+from headgate.settings import shell_argument
 
 PREFIX = b"flow/"
 PREFIX_END = b"flow0"  # "0" follows "/"
@@ -106,7 +106,7 @@ class DefinitionCells:
                 f"no dataflow is called {name!r}; see them with `headgate flow list`, or submit it"
             )
         value = columns[DEFINITION]
-        again = f"submit it again, or forget it with `headgate flow remove {shell_word(name)}`"
+        again = f"submit it again, or forget it with `headgate flow remove {shell_argument(name)}`"
         try:
             check_name(row.removeprefix(PREFIX).decode())
             definition = read_cell(value, Definition)
@@ -125,7 +125,7 @@ class DefinitionCells:
                 name,
                 RowState.UNSIGNED,
                 "no agent with this agent's key has signed it; look at what it would run and "
-                f"sign it with `headgate flow sign {shell_word(name)}`, or {again}",
+                f"sign it with `headgate flow sign {shell_argument(name)}`, or {again}",
                 definition,
             )
         newest = max(self._revisions.highest(name), lease.revision)
