@@ -19,6 +19,8 @@ from headgate.engine import (
     ActionFlows,
     ActionSpec,
     Bound,
+    Codec,
+    CodecName,
     DataflowSpec,
     Engine,
     EngineTester,
@@ -41,24 +43,51 @@ NAMES = ("a", "b", "c", "d", "e", "f")
 CONTAINERS = (ContainerId("one"), ContainerId("two"))
 TOPIC = updates_topic("in")
 
-Cell = tuple[int, bytes]
+CODECS = (CodecName.UTF8, CodecName.FLOAT64, CodecName.OPAQUE)
+ROWS = (b"", b"r0005", b"r0010", b"r0020")
+"""Where ranges of rows begin and end."""
+Write = tuple[int, bytes]
 """Offset and column of a write; no two writes have the same row."""
+Cell = tuple[int, bytes, CodecName]
+"""Offset and column of a cell, and the codec by which it was read."""
 Known = Counter[Cell]
 
 
-class Shape(Struct, frozen=True):
-    """A random dataflow: its containers' columns, and what its stages and its step read."""
+class Contents(Struct, frozen=True):
+    """Columns, rows and codec of a container."""
 
-    columns: dict[ContainerId, tuple[bytes, ...]]
+    columns: tuple[bytes, ...]
+    start: bytes
+    stop: bytes | None
+    codec: CodecName
+
+    def watched(self, name: ContainerId) -> WatchedContainer:
+        items = (Item("in", b"f", one, self.start, self.stop) for one in self.columns)
+        return WatchedContainer(Container(name, tuple(items)), Codec(self.codec))
+
+    def has(self, write: Write) -> bool:
+        row = row_of(write[0])
+        return (
+            write[1] in self.columns
+            and self.start <= row
+            and (self.stop is None or row < self.stop)
+        )
+
+
+def row_of(offset: int) -> bytes:
+    return b"r%04d" % offset
+
+
+class Shape(Struct, frozen=True):
+    """A random dataflow: its containers, and what its stages and its step read."""
+
+    containers: dict[ContainerId, Contents]
     stages: dict[str, tuple[ContainerId | str, ...]]
     """Containers and earlier stages that each stage reads."""
     step: tuple[ContainerId, ...]
 
     def spec(self) -> DataflowSpec:
-        containers = tuple(
-            WatchedContainer(Container(name, tuple(Item("in", b"f", one) for one in columns)))
-            for name, columns in self.columns.items()
-        )
+        containers = tuple(one.watched(name) for name, one in self.containers.items())
         stages = tuple(_stage(name, reads) for name, reads in self.stages.items())
         bounds = tuple(Bound(one, one, sequence=SequenceBound(2)) for one in self.step)
         step = ActionSpec("step", reads=self.step, bounds=bounds, retry=RetryPolicy(2))
@@ -80,13 +109,30 @@ def _stage(name: str, reads: tuple[ContainerId | str, ...]) -> ActionSpec:
 
 def drawn_shape(draw: random.Random) -> Shape:
     names = draw.sample(NAMES, draw.randint(2, 4))
-    columns = {name: drawn_columns(draw) for name in CONTAINERS}
+    contents = {name: drawn_contents(draw) for name in CONTAINERS}
     stages = {name: drawn_reads(draw, names[:at]) for at, name in enumerate(names)}
-    return Shape(columns, stages, tuple(draw.sample(CONTAINERS, draw.randint(1, 2))))
+    return Shape(contents, stages, tuple(draw.sample(CONTAINERS, draw.randint(1, 2))))
 
 
 def drawn_columns(draw: random.Random) -> tuple[bytes, ...]:
     return tuple(sorted(draw.sample(COLUMNS, draw.randint(1, 3))))
+
+
+def drawn_contents(draw: random.Random) -> Contents:
+    start, stop = draw.choice(ROWS[:2]), draw.choice((*ROWS[2:], None, None))
+    return Contents(drawn_columns(draw), start, stop, draw.choice(CODECS))
+
+
+def edited_contents(draw: random.Random, contents: Contents) -> Contents:
+    """Return a container with other columns, other rows or another codec."""
+    other = drawn_contents(draw)
+    match draw.choice(["columns", "rows", "codec"]):
+        case "columns":
+            return replace(contents, columns=other.columns)
+        case "rows":
+            return replace(contents, start=other.start, stop=other.stop)
+        case _:
+            return replace(contents, codec=other.codec)
 
 
 def drawn_reads(draw: random.Random, before: list[str]) -> tuple[ContainerId | str, ...]:
@@ -99,7 +145,7 @@ def drawn_reads(draw: random.Random, before: list[str]) -> tuple[ContainerId | s
 def edited(draw: random.Random, shape: Shape) -> Shape:
     """Return another dataflow: a stage more or less, renamed or rewired, or another container."""
     stages, names = dict(shape.stages), list(shape.stages)
-    match draw.choice(["add", "remove", "rename", "rewire", "columns", "columns", "step"]):
+    match draw.choice(["add", "remove", "rename", "rewire", "container", "container", "step"]):
         case "add" if free := [one for one in NAMES if one not in stages]:
             stages[draw.choice(free)] = drawn_reads(draw, names)
         case "remove" if len(names) > 1:
@@ -120,8 +166,9 @@ def edited(draw: random.Random, shape: Shape) -> Shape:
         case "step":
             return replace(shape, step=tuple(draw.sample(CONTAINERS, draw.randint(1, 2))))
         case _:
-            columns = {**shape.columns, draw.choice(CONTAINERS): drawn_columns(draw)}
-            return replace(shape, columns=columns)
+            name = draw.choice(CONTAINERS)
+            other = edited_contents(draw, shape.containers[name])
+            return replace(shape, containers={**shape.containers, name: other})
     return replace(shape, stages=stages)
 
 
@@ -132,7 +179,7 @@ class World:
         self.shape = shape
         self.draw = draw
         self.tester = EngineTester(shape.spec())
-        self.cells: list[Cell] = []
+        self.writes: list[Write] = []
         self.committed: dict[str, tuple[Known, int]] = {}
         """Known cells, and the offset up to which the containers were read, by manifest."""
         self.made: dict[str, Known] = {}
@@ -141,14 +188,15 @@ class World:
 
     def write(self) -> None:
         column = self.draw.choice(COLUMNS)
-        self.tester.write("in", {b"r%d" % len(self.cells): {b"f:" + column: b"1"}})
-        self.cells.append((len(self.cells), column))
+        self.tester.write("in", {row_of(len(self.writes)): {b"f:" + column: b"1"}})
+        self.writes.append((len(self.writes), column))
 
     def of(self, containers: tuple[ContainerId, ...], since: int, cut: int) -> Known:
         found: Known = Counter()
         for name in containers:
-            columns = self.shape.columns[name]
-            found.update(one for one in self.cells[max(0, since) : cut] if one[1] in columns)
+            contents = self.shape.containers[name]
+            written = self.writes[max(0, since) : cut]
+            found.update((*one, contents.codec) for one in written if contents.has(one))
         return found
 
     def finish(self, name: str) -> None:
@@ -235,7 +283,7 @@ class World:
                 if any(one in waiting for one in reads):
                     continue
                 containers = tuple(ContainerId(one) for one in reads if one in CONTAINERS)
-                known = self.of(containers, 0, len(self.cells))
+                known = self.of(containers, 0, len(self.writes))
                 for one in reads:
                     known += found.get(one, Counter())
                 found[name] = known
@@ -261,5 +309,5 @@ def test_after_any_edits_a_dataflow_knows_what_one_begun_anew_would(seed: int) -
         last = world.tester.engine.actions[name].last
         assert last is not None
         assert world.committed[last.result][0] == known, f"seed {seed}, stage {name}"
-    missing = world.of(world.shape.step, 0, len(world.cells)) - world.shown["step"]
+    missing = world.of(world.shape.step, 0, len(world.writes)) - world.shown["step"]
     assert not Counter(set(missing)) - Counter(set(world.shown["step"])), f"seed {seed}, step"

@@ -85,12 +85,11 @@ def _leaves(result: Any) -> int:
 
 def _reached(result: Any) -> tuple[str, ...]:
     """Return what was reached, one text a limit."""
+    found: list[str] = []
     if result["type"] == "group":
-        found = (words for part in result["parts"] for words in _reached(part))
+        found += (words for part in result["parts"] for words in _reached(part))
     elif result["type"] == "bound":
-        found = (vector["words"] for vector in result["vectors"] if vector["reached"])
-    else:
-        found = iter(())
+        found += (vector["words"] for vector in result["vectors"] if vector["reached"])
     return tuple(dict.fromkeys(found))
 
 
