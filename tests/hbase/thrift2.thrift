@@ -73,6 +73,7 @@ service THBaseService {
   TResult get(1: binary table, 2: TGet tget) throws (1: TIOError io),
   list<TResult> getMultiple(1: binary table, 2: list<TGet> tgets) throws (1: TIOError io),
   i32 openScanner(1: binary table, 2: TScan tscan) throws (1: TIOError io),
+  list<TResult> getScannerRows(1: i32 scannerId, 2: i32 numRows = 1) throws (1: TIOError io),
   list<TResult> getScannerResults(1: binary table, 2: TScan tscan, 3: i32 numRows = 1)
     throws (1: TIOError io),
   void getRegionLocation(1: binary table, 2: binary row, 3: bool reload) throws (1: TIOError io),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
@@ -206,6 +206,10 @@ class AccessSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return bool(self.agents or self.agents_key_file)
 
 
+KEEP_ALIVE_SECONDS: Final = 20.0
+"""A third of the time after which HBase's Thrift servers close a quiet connection."""
+
+
 class OrderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Rules for the order in which answered writes become visible."""
 
@@ -221,6 +225,9 @@ class Listener(Struct, frozen=True, forbid_unknown_fields=True):
     """One server or several; a text may name several too, with commas between."""
     upstream_transport: UpstreamTransport = UpstreamTransport.AUTO
     upstream_protocol: UpstreamProtocol = UpstreamProtocol.AUTO
+    upstream_keep_alive_seconds: Annotated[float, Meta(ge=0)] = KEEP_ALIVE_SECONDS
+    """Quiet seconds after which a connection to a server gets a cheap call, where the client needs
+    that very connection; 0: never. HBase's servers close one after 60 quiet seconds."""
     health: HealthChecks = field(default_factory=HealthChecks)
     order: OrderSettings = field(default_factory=OrderSettings)
     networks: tuple[str, ...] = ()

@@ -59,7 +59,14 @@ _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering ev
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _OUR_OWN = frozenset({"handle", "task", "future"})
 """Keys that event loops set where an error came out of a call or a task, not a transport."""
-_LIVE_OF_LISTENERS = ("upstream", "upstream_transport", "upstream_protocol", "health", "order")
+_LIVE_OF_LISTENERS = (
+    "upstream",
+    "upstream_transport",
+    "upstream_protocol",
+    "upstream_keep_alive_seconds",
+    "health",
+    "order",
+)
 
 
 class Observer:

@@ -14,7 +14,8 @@ from headgate.observer.sessions.connection_pair import HELD
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Stage
-from headgate.wire import StructWriter
+from headgate.observer.upstreams.asking import PING
+from headgate.wire import StructWriter, Transport
 
 
 def test_a_slow_client_stops_the_replies(scene: Scene) -> None:
@@ -250,14 +251,25 @@ def test_a_session_whose_connection_was_none_ends_with_its_client(scene: Scene, 
     assert session not in scene.endpoint.sessions
 
 
-def idle(scene: Scene, monkeypatch: pytest.MonkeyPatch, *requests: bytes) -> tuple[Any, Any, list]:
-    """Return a session that has asked for these and was quiet since, and what it dials then."""
+def idle(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *requests: bytes, awake: bool = True
+) -> tuple[Any, Any, list]:
+    """Return a session that has asked for these and was quiet since, and what it dials then.
+
+    ``awake``: whether the sweep has come by.
+    """
     session, client, upstream = scene.connect()
     for request in requests:
         session.data_received(request)
         session.reply_received(answered(upstream, reply(name(request))))
     client.taken()
+    upstream.taken()
     session.pipeline.touched -= 60
+    if awake:
+        session.stay_awake()
+        if upstream.data:
+            session.reply_received(answered(upstream, reply(PING)))
+    assert client.taken() == b""
     dialled: list[Session] = []
     monkeypatch.setattr(session._intake, "_connect", lambda: dialled.append(session))
     return session, client, dialled
@@ -313,3 +325,65 @@ def test_a_connection_that_ends_in_the_middle_of_a_reply_ends_for_the_client_too
     session.reply_received(reply("get")[:9])
     session.upstream_lost(None)
     assert client.closed
+
+
+def test_a_reply_that_is_only_believed_to_be_over_ends_with_the_connection(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, client, _ = idle(scene, monkeypatch, get(b"r"), awake=False)
+    session.upstream_lost(None)
+    assert client.closed
+
+
+@pytest.mark.parametrize("transport", list(Transport), ids=lambda each: each.value)
+def test_hbase_is_called_for_as_long_as_a_scanner_may_be_open(
+    scene: Scene, transport: Transport
+) -> None:
+    def framed(message: bytes) -> bytes:
+        return message if transport is Transport.BUFFERED else len(message).to_bytes(4) + message
+
+    def exchange(request: bytes, answer: bytes) -> None:
+        session.data_received(framed(request))
+        assert upstream.taken() == framed(request)
+        session.reply_received(framed(answer))
+        assert client.taken() == framed(answer)
+
+    def is_called() -> bool:
+        """Let a minute go by, and answer what HBase is asked."""
+        session.pipeline.touched -= 60
+        session.stay_awake()
+        if not upstream.data:
+            return False
+        buffered = transport is Transport.BUFFERED
+        session.reply_received(answered(upstream, reply(PING)) if buffered else framed(reply(PING)))
+        upstream.taken()
+        assert client.taken() == b""
+        return True
+
+    session, client, upstream = scene.connect()
+    table = StructWriter().binary(1, b"t").end()
+    exchange(call("scannerOpenWithScan", table), reply("scannerOpenWithScan"))
+    before = session.progress()
+    session.stay_awake()
+    assert not upstream.data
+    assert [is_called() for _ in range(3)] == [True, True, True]
+    exchange(call("scannerClose", StructWriter().i32(1, 7).end()), reply("scannerClose"))
+    # Without lengths one more call makes certain that this reply is over.
+    assert [is_called() for _ in range(3)] == [transport is Transport.BUFFERED, False, False]
+    exchange(get(b"r"), reply("get"))
+    assert session.progress() != before
+
+
+def test_a_call_that_keeps_the_connection_awake_does_not_make_the_client_less_idle(
+    scene: Scene,
+) -> None:
+    session, _, upstream = scene.connect()
+    session.data_received(call("scannerOpenWithScan", StructWriter().binary(1, b"t").end()))
+    session.reply_received(answered(upstream, reply("scannerOpenWithScan")))
+    scene.endpoint.keep_alive_seconds = 1e-9
+    seen = set()
+    for _ in range(3):
+        session.stay_awake()
+        session.reply_received(answered(upstream, reply(PING)))
+        seen.add(session.progress())
+    assert len(seen) == 1

@@ -192,6 +192,9 @@ class Idle:
     def unsent(self) -> int:
         return 0
 
+    def stay_awake(self) -> None:
+        """Have nothing that HBase could close."""
+
     def expire(self, reason: str, *, at_once: bool) -> None:
         self.expired += 1
 

@@ -15,6 +15,7 @@ class Client:
         self.now = stage
         self.answered = 0
         self.kept = 0
+        self.kept_awake = 0
         self.expired: list[tuple[str, bool]] = []
 
     def stage(self) -> Stage:
@@ -25,6 +26,9 @@ class Client:
 
     def unsent(self) -> int:
         return 0 if self.expired else self.kept
+
+    def stay_awake(self) -> None:
+        self.kept_awake += 1
 
     def expire(self, reason: str, *, at_once: bool) -> None:
         self.expired.append((reason, at_once))
@@ -170,3 +174,9 @@ def test_replies_that_nobody_takes_have_memory_for_all_together() -> None:
         *[False] * 3,
     ]
     assert listener.metrics.refusals == {"memory": 3}
+
+
+def test_idle_clients_are_kept_awake_and_no_others() -> None:
+    clients = [Client(stage) for stage in Stage]
+    Listener(*clients, idle=0.0, request=0.0).wait(5)
+    assert {each.now for each in clients if each.kept_awake} == {Stage.IDLE}

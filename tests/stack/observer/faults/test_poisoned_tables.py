@@ -103,6 +103,7 @@ class Writer:
             self._thread.join(30)
 
 
+@pytest.mark.soak
 def test_poisoned_tables_beside_good_ones_cost_them_nothing(
     stack, subscriber, hbase: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from headgate.hbase import Dialect, Pattern, Patterns, columns_read, reads_cells
-from headgate.observer.config import LimitSettings
+from headgate.observer.config import KEEP_ALIVE_SECONDS, LimitSettings
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -93,6 +93,8 @@ class Endpoint:
         """Of clients, to all listeners of the process; 0 for any number."""
         self.holdings = Holdings(metrics, LimitSettings().waiting_bytes)
         """Bytes kept for clients, counted together for all listeners of the process."""
+        self.keep_alive_seconds = KEEP_ALIVE_SECONDS
+        """Seconds after which a quiet connection to HBase is kept awake; 0: never."""
         self.patterns = Patterns(dialect)
         self.replies = KnownReplies()
         self._uncounted: list[Pattern] = []

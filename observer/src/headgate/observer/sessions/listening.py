@@ -162,6 +162,7 @@ class Listeners:
                     "choose another address"
                 ) from error
             endpoint.order.strict = listener.order.strict
+            endpoint.keep_alive_seconds = listener.upstream_keep_alive_seconds
             limits = _served(self._config.limits)
             endpoint.most_connections = limits.connections
             endpoint.holdings = self._holdings
@@ -251,7 +252,9 @@ class Listeners:
         self._holdings.limit = limits.waiting_bytes
         listeners = dict(self._configured())
         for endpoint, sweeper in zip(self.endpoints, self._sweepers, strict=True):
-            endpoint.order.strict = listeners[endpoint.name].order.strict
+            listener = listeners[endpoint.name]
+            endpoint.order.strict = listener.order.strict
+            endpoint.keep_alive_seconds = listener.upstream_keep_alive_seconds
             endpoint.limits = wire_limits(limits)
             endpoint.most_connections = limits.connections
             sweeper.limits = limits

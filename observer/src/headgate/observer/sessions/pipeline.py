@@ -13,7 +13,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Final, final
 
-from headgate.hbase import Effect, Pattern, lacks_notify_family, method_of
+from headgate.hbase import Effect, Pattern, lacks_notify_family
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import changes_cells
@@ -21,6 +21,7 @@ from headgate.observer.sessions.connection_pair import PIPELINE_FULL, Connection
 from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named, writes_of
+from headgate.observer.sessions.own_calls import own_call
 from headgate.observer.sessions.proofs import Proof
 from headgate.observer.sessions.replies import REPLY_LIMITS, number_of
 from headgate.observer.upstreams.asking import PING
@@ -31,7 +32,6 @@ from headgate.wire import (
     Protocol,
     ProtocolError,
     Transport,
-    write_header,
 )
 
 _clock: Final = perf_counter
@@ -67,8 +67,6 @@ class Pipeline:
 
         Replies behind it are walked.
         """
-        self._withheld = b""
-        """Bytes that may begin it."""
         # Set while a reply of our own waits for its turn, or one to a call of our own is to be kept
         # from the client: replies then go back whole, one by one.
         self._by_message = False
@@ -77,11 +75,12 @@ class Pipeline:
         self.in_flight: list[Exchange] = []
         """Oldest first. Mostly one: no deque."""
         self.touched = 0.0  # when bytes of a reply came last
+        self.own_touched = 0.0  # when the last reply to a call of our own was whole
 
     def renew(self) -> None:
         """Begin anew, with another connection to HBase: nothing of the one before can come."""
         self.break_off()
-        self._replies, self._withheld, self._left, self._passed = None, b"", 0, 0
+        self._replies, self._left, self._passed = None, 0, 0
         self._walking = self._by_message = self._framed = False
         self._tracks = self._certain = True
         self._doubted.clear()
@@ -155,25 +154,23 @@ class Pipeline:
             self._replies = None
         return proof.begin(raw, body, name, protocol)
 
-    def _ask(self) -> bool:
+    def ask(self) -> bool:
         """Seek the reply to a call of our own; False: the connection is over.
 
         The client never sees the call, which HBase's Thrift server answers by itself.
         """
         connections = self._connections
-        exchange = Exchange(method_of(self._endpoint.dialect, PING), (), None)
-        exchange.hidden = True
-        exchange.forwarded = _clock()
         protocol = self._requests.protocol
-        head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
-        call = self._prove_by(exchange, head + b"\x00", len(head), PING, protocol)
+        exchange, call, body = own_call(self._endpoint.dialect, protocol, framed=self._framed)
+        if not self._framed:
+            call = self._prove_by(exchange, call, body, PING, protocol)
         if connections.requests_ended:
             # Nothing can be sent any more: that HBase closes then says the same.
             exchange.begun = True
         elif not connections.send_on(call):
             self.not_forwarded(exchange)
             return False
-        self.append(exchange, Transport.BUFFERED)
+        self.append(exchange, Transport.FRAMED if self._framed else Transport.BUFFERED)
         self._walking = self._by_message = True
         return True
 
@@ -212,7 +209,7 @@ class Pipeline:
     def answer(self, exchange: Exchange, transport: Transport) -> bool:
         """Send a reply of our own when its turn has come; False: nobody knows when that is."""
         believed = transport is Transport.BUFFERED and not self._knows_place()
-        if believed and self._proven is None and not self._ask():
+        if believed and self._proven is None and not self.ask():
             return False
         self.append(exchange, transport)
         if not self._tracks:
@@ -226,6 +223,7 @@ class Pipeline:
     def finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
         """Count a request that has ended, and end what was journalled of it."""
         if exchange.hidden:
+            self.own_touched = self.touched
             self.wake(exchange)
             return
         endpoint = self._endpoint
@@ -344,15 +342,8 @@ class Pipeline:
         """Pass bytes on up to the reply that proves itself; all before it are over then."""
         proof = self._proof
         assert proof is not None  # noqa: S101 - else nothing is sought
-        if self._withheld:
-            data = self._withheld + data
-            self._withheld = b""
-        at = proof.find(data)
+        data, at = proof.search(data)
         if at < 0:
-            unfinished = proof.unfinished(data)
-            if unfinished:
-                self._withheld = data[-unfinished:]
-                data = data[:-unfinished]
             if data:
                 self._connections.send(data)
             return
@@ -370,15 +361,14 @@ class Pipeline:
         self._attribute(data, started, in_flight[0])
 
     def _forget_proof(self) -> None:
-        withheld, self._withheld = self._withheld, b""
         self._proven = None
-        if withheld:
+        if self._proof is not None and (withheld := self._proof.release()):
             self._connections.send(withheld)
 
     def walk_on(self) -> None:
         """Walk replies until nothing is under way, which ends a pair that is closing."""
         if not self._framed and not self._knows_place() and self._proven is None:
-            self._ask()
+            self.ask()
         self._walking = True
 
     def _walk(self, data: bytes, started: float) -> None:
@@ -475,7 +465,7 @@ class Pipeline:
             return [exchange for exchange in writes_of(table, self.in_flight) if not exchange.begun]
         if self._doubted.have(table) or writes_of(table, self.in_flight):
             if self._proven is None:
-                self._ask()
+                self.ask()
             proven = self._proven
             return [*writes_of(table, self.in_flight), *([] if proven is None else [proven])]
         return []
@@ -487,6 +477,12 @@ class Pipeline:
         return bool(self._doubted.tables) or any(
             changes_cells(each.method) for each in self.in_flight
         )
+
+    def is_over(self) -> bool:
+        """Return whether it is certain that nothing can still come of what was forwarded."""
+        if self._framed:
+            return not self._left and not self.waits_for_reply()
+        return self._certain and not self.in_flight
 
     def waits_for_reply(self) -> bool:
         """Return whether there is one."""

@@ -23,7 +23,7 @@ _MOST: Final = 64
 class Proof:
     """One connection's number, and the reply that is known by it: one at a time."""
 
-    __slots__ = ("_bytes", "_exception", "_given", "_heads", "_number", "_reply")
+    __slots__ = ("_bytes", "_exception", "_given", "_heads", "_number", "_reply", "_withheld")
 
     def __init__(self) -> None:
         """Draw the number."""
@@ -33,6 +33,8 @@ class Proof:
         self._reply = self._exception = b""
         self._given = b""
         """What is shown of the head behind its first bytes."""
+        self._withheld = b""
+        """Last bytes that came, where they may begin the reply."""
 
     def begin(self, raw: bytes, body: int, name: str, protocol: Protocol) -> bytes:
         """Return a request with the number, whose reply is sought from now on.
@@ -66,6 +68,26 @@ class Proof:
         empty = Message(b"\x00", 0, name, kind, self._number, Transport.BUFFERED)
         message = transcode(empty, Protocol.COMPACT, Transport.BUFFERED)
         return message.raw[: message.body]
+
+    def search(self, data: bytes) -> tuple[bytes, int]:
+        """Return what is known to be replies, and where in it the one that is sought begins.
+
+        -1 where its head is not there. Bytes that may begin it are withheld until more come.
+        """
+        if self._withheld:
+            data = self._withheld + data
+            self._withheld = b""
+        at = self.find(data)
+        unfinished = self.unfinished(data) if at < 0 else 0
+        if unfinished:
+            self._withheld = data[-unfinished:]
+            data = data[:-unfinished]
+        return data, at
+
+    def release(self) -> bytes:
+        """Return what is withheld: nothing is sought any more."""
+        withheld, self._withheld = self._withheld, b""
+        return withheld
 
     def find(self, data: bytes) -> int:
         """Return where the reply begins; -1 where its head is not there, or not whole."""

@@ -19,6 +19,7 @@ from headgate.observer.sessions.connection_pair import (
 )
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import named
+from headgate.observer.sessions.own_calls import Idleness
 from headgate.observer.sessions.peers import has_taken_all
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.requests.answers import Answers
@@ -49,6 +50,7 @@ class Session:
         self._connections = connections = ConnectionPair(endpoint.metrics, log)
         reader = MessageReader(endpoint.limits, most=endpoint.part_bytes)
         self.pipeline = Pipeline(endpoint, log, connections, reader)
+        self._idleness = Idleness(self.pipeline, connections.scanners)
         self._answers = Answers(endpoint, log, connections, self.pipeline)
         self._intake = RequestIntake(
             endpoint, log, connections, reader, self.pipeline, self._answers, self._connect
@@ -212,7 +214,13 @@ class Session:
         """Return whether the client cannot notice that its connection to HBase is another."""
         connections = self._connections
         there = connections.client is not None and not (connections.closing or connections.eof)
-        return there and not connections.scanners.count and self.quiet()
+        over = self.pipeline.is_over() and self._intake.quiet()
+        return there and not connections.scanners.count and over
+
+    def stay_awake(self) -> None:
+        """Keep the connection to HBase from being closed as idle, where the client needs it."""
+        if self._connections.upstream is not None:
+            self._idleness.stay_awake(self._endpoint.keep_alive_seconds)
 
     def upstream_full(self) -> None:
         """Stop reading requests: HBase is slow."""
@@ -275,7 +283,7 @@ class Session:
 
     def progress(self) -> tuple[float, int, int]:
         """Return what is different after every request that was taken or answered."""
-        return self.pipeline.touched, len(self.pipeline.in_flight), self.unsent()
+        return self._idleness.since, len(self.pipeline.in_flight), self.unsent()
 
     def unsent(self) -> int:
         """Return how many bytes of replies the client has not taken."""

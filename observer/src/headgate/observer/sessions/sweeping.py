@@ -45,6 +45,9 @@ class Swept(Protocol):
     def unsent(self) -> int:
         """Return how many bytes of replies the client has not taken."""
 
+    def stay_awake(self) -> None:
+        """Keep the connection to HBase from being closed as idle, where the client needs it."""
+
     def expire(self, reason: str, *, at_once: bool) -> None:
         """Close the connection: once what is under way is answered, or at once."""
 
@@ -135,6 +138,8 @@ class Sweeper:
             limit = self.limits.request_seconds
         waited = now - known[0]
         if not limit or waited < limit:
+            if stage is Stage.IDLE:
+                session.stay_awake()
             return
         if stage is Stage.SILENT:
             self._metrics.count_refusal("idle")

@@ -1,0 +1,79 @@
+"""Calls of the observer's own on a client's connection to HBase, of which the client sees nothing.
+
+HBase's Thrift servers answer them by themselves, in some 50 us: no region server hears of them.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Final, Protocol
+
+from headgate.hbase import Dialect, method_of
+from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.upstreams.asking import PING
+from headgate.observer.upstreams.scanners import OpenScanners
+from headgate.wire import MessageType, write_header
+from headgate.wire import Protocol as WireProtocol
+
+_clock: Final = perf_counter
+
+
+def own_call(
+    dialect: Dialect, protocol: WireProtocol, *, framed: bool
+) -> tuple[Exchange, bytes, int]:
+    """Return the exchange of a call of our own, its bytes, and where its arguments begin."""
+    exchange = Exchange(method_of(dialect, PING), (), None)
+    exchange.hidden = True
+    exchange.forwarded = _clock()
+    head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
+    if framed:
+        head = (len(head) + 1).to_bytes(4) + head
+    return exchange, head + b"\x00", len(head)
+
+
+class Forwarded(Protocol):
+    """The requests of a connection that were forwarded."""
+
+    touched: float
+    own_touched: float
+
+    def ask(self) -> bool:
+        """Make a call of the observer's own; False: the connection is over."""
+
+    def is_over(self) -> bool:
+        """Return whether it is certain that nothing can still come of what was forwarded."""
+
+    def waits_for_reply(self) -> bool:
+        """Return whether there is a request of whose reply nothing has come."""
+
+
+class Idleness:
+    """How long a client has been quiet, and the calls that keep its connection to HBase meanwhile.
+
+    HBase's Thrift servers close a connection on which nothing came for 60 seconds. Where a scanner
+    may be open the connection is kept awake. Where the end of the last reply is only believed, one
+    call makes it certain: then the connection can be replaced once HBase has closed it.
+    """
+
+    def __init__(self, forwarded: Forwarded, scanners: OpenScanners) -> None:
+        """Begin with a client that has not sent anything yet."""
+        self._forwarded = forwarded
+        self._scanners = scanners
+        self._before = 0.0
+        """Time of the last reply to the client, before replies to calls of our own."""
+
+    @property
+    def since(self) -> float:
+        """Time at which bytes of a reply to the client came last."""
+        touched = self._forwarded.touched
+        return self._before if touched == self._forwarded.own_touched else touched
+
+    def stay_awake(self, seconds: float) -> None:
+        """Make a call if the connection was quiet for so many seconds and it is needed as it is."""
+        forwarded = self._forwarded
+        if not seconds or _clock() - forwarded.touched < seconds or forwarded.waits_for_reply():
+            return
+        if self._scanners.count or not forwarded.is_over():
+            before = self.since
+            if forwarded.ask():
+                self._before = before
