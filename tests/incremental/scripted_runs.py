@@ -63,7 +63,8 @@ class ScriptedRun:
     def naming(self, container: str) -> NamedColumns:
         return self._flow.namings.get(container, NamedColumns("f", (), KeyForm.TEXT, is_open=False))
 
-    def write(self, table: pa.Table, container: str) -> int:
+    def write(self, frame: Any, container: str) -> int:
+        table = frame if isinstance(frame, pa.Table) else frame.toArrow()
         self.written[container] = table.to_pylist()
         cells = self._flow.hbase.setdefault(self.table_of(container), {})
         for cell in self.cells(table, container).to_pylist():

@@ -121,7 +121,7 @@ def test_another_file_is_another_version_where_none_is_given(flow):
     flow.files = {"model.json": "1"}
     flow.run("count", stage(), flow.request())
     flow.files = {"model.json": "2"}
-    with pytest.raises(ChangedStage, match="`model.json`, on which it depends, has changed"):
+    with pytest.raises(ChangedStage, match=r"`model.json`, on which it depends, has changed"):
         flow.run("count", stage(), flow.request())
     flow.run("count", stage(), flow.request(on_change=KEEP))
     flow.run("count", stage(), flow.request())
@@ -186,3 +186,57 @@ def test_a_rebuild_reads_nothing_of_a_flow_whose_first_frame_is_not_over(flow):
     flow.run("count", stage(name="units"), anew)
     flow.run("count", stage(name="units"), flow.request({"units": (made,)}))
     assert {row["key"]: row["n"] for row in flow.outputs["sums"]} == {"a": 1, "b": 2}
+
+
+def widened(*, name: str = "pages") -> Stage:
+    """The same stage with one more output column, beside the others."""
+    return stage(name=name, outputs={"sums": {"key": "string", "m": "int64", "n": "int64"}})
+
+
+@pytest.mark.parametrize("driver_rows", [50_000, 0])
+def test_a_new_column_of_a_flow_that_stages_read_needs_no_rebuild(
+    flow: ScriptedFlow, spark: Any, driver_rows: int
+) -> None:
+    first = flow.run("a", stage(), flow.request(out=("sums",)))["sums"]
+    flow.containers["pages"].append({"key": "a", "n": 5})
+    said = flow.request(out=("sums",))
+    with pytest.raises(ChangedStage, match="column `m` is new") as refused:
+        flow.run("a", widened(), said)
+    assert "`on_change: keep`" in str(refused.value)
+    second = flow.run("a", widened(), flow.request(out=("sums",), on_change=KEEP))["sums"]
+
+    # One increment of before and one of now are read together, as they wait.
+    flow.spark, flow.driver_rows = spark, driver_rows
+
+    def look(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
+        rows = [{"key": key, "m": row["m"], "n": row["n"]} for row in flows["units"]]
+        return {"state": [{"n": 0}], "sums": rows}
+
+    columns = {"key": "string", "m": "int64", "n": "int64"}
+    reader = Stage(
+        "count",
+        inputs={"units": InputFlow("key", order_by="n")},
+        outputs={"sums": columns},
+        translate=look,
+        state=StateFlow(N),
+    )
+    flow.outputs.clear()
+    flow.run("count", reader, flow.request({"units": (first, second)}))
+    seen = sorted((row["key"], row["m"], row["n"]) for row in flow.outputs["sums"])
+    assert seen == [("a", None, 1), ("a", None, 6), ("b", None, 2)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pa.schema([*READ, pa.field("m", pa.int64(), nullable=False)]),
+        pa.schema({"key": pa.string(), "n": pa.float64(), "m": pa.int64()}),
+        pa.schema({"key": pa.string()}),
+    ],
+)
+def test_other_columns_of_a_flow_that_stages_read_need_one(
+    flow: ScriptedFlow, columns: pa.Schema
+) -> None:
+    flow.run("a", stage(), flow.request(out=("sums",)))
+    with pytest.raises(ChangedStage, match="which cannot be kept"):
+        flow.run("a", stage(outputs={"sums": columns}), flow.request(on_change=KEEP, out=("sums",)))

@@ -20,6 +20,7 @@ from headgate.incremental.published import (
     publish_committed,
 )
 from headgate.incremental.stage import Fusible, Stage
+from headgate.incremental.stages.described import DescribedInput, DescribedStage, described
 from headgate.incremental.stages.errors import StageError, TaskFailed, TranslationFailed
 from headgate.incremental.stages.specification import (
     GROUP,
@@ -63,6 +64,8 @@ __all__ = [
     "DamagedFile",
     "DamagedIncrement",
     "DamagedState",
+    "DescribedInput",
+    "DescribedStage",
     "DifferentColumns",
     "DifferentGroup",
     "FilesCursor",
@@ -96,6 +99,7 @@ __all__ = [
     "UnusableMessage",
     "Upkeep",
     "compare_states",
+    "described",
     "files_cursor",
     "library",
     "maintain",

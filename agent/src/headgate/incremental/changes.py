@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from headgate.incremental.stages.shape import StageShape, shape_of
 from headgate.incremental.stages.specification import STATE, StageSpec
+from headgate.incremental.state.batches import only_adds
 from headgate.incremental.state.manifest import Manifest, WrittenBy
 from headgate.incremental.state.rows import Match, stored_as_state
 
@@ -99,7 +100,9 @@ def _columns(
         if before is not None and now is not None and before.equals(now, check_metadata=True):
             continue
         what = "its state" if flow == STATE else f"output flow `{flow}`"
-        kept = flow != STATE and flow not in read_by_stages
+        # Readers are given nulls of rows that were made before a column was there.
+        adds = before is not None and now is not None and only_adds(before, now)
+        kept = flow != STATE and (flow not in read_by_stages or adds)
         answer = Answer.KEPT if kept else Answer.REBUILT
         yield StageChange(f"{what}: {_differing(before, now)}", answer)
 

@@ -20,7 +20,7 @@ from headgate.incremental.sources import read_files
 from headgate.incremental.stages.carried import CarriedRows, FlowIncrement, union
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import InputFlow, OrderBy, RouteBy, StageSpec
-from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.batches import BatchFile, only_adds, with_columns
 from headgate.incremental.state.errors import ChangedStage
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import Manifest, read_manifest
@@ -179,7 +179,7 @@ class FlowReader:
             return FlowIncrement(schema.empty_table(), whole=False)
         schema = made[-1].schema
         for one in made:
-            if not one.schema.equals(schema):
+            if not one.schema.equals(schema) and not only_adds(one.schema, schema):
                 message = (
                     f"input flow `{flow}` of stage `{self._stage}`: increments {one.name} and "
                     f"{made[-1].name} have different columns and cannot be read as one"
@@ -203,13 +203,16 @@ class FlowReader:
         made = list(made)
         if sum(ref.rows for one in made for ref in one.refs) <= self._run.driver_rows:
             files = [BatchFile(self._store, ref, one.stage) for one in made for ref in one.refs]
-            return pa.Table.from_batches([b for file in files for b in file.batches()], schema)
-        parts = [
+            parts = (pa.Table.from_batches(list(file.batches()), file.schema) for file in files)
+            # An earlier increment may lack a column that its maker has got since.
+            rows = [with_columns(part, schema) for part in parts]
+            return pa.concat_tables([schema.empty_table(), *rows])
+        carried = [
             rows_of_files(self._run.spark, self._store, one.stage, one.refs, schema)
             for one in made
             if one.refs
         ]
-        return union(parts)
+        return union(carried)
 
 
 def _found(store: FileStore, name: str) -> _Made:

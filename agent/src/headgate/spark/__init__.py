@@ -56,7 +56,7 @@ from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 
 if TYPE_CHECKING:
     from headgate.spark.changes_reading import Increment
-    from headgate.spark.column_names import NamedColumns
+    from headgate.spark.column_names import NamedColumns, check_writable
     from headgate.spark.driver import current_run
     from headgate.spark.kafka.ranges import OffsetRange, RangeReader, RecordsUnavailable
     from headgate.spark.removing import Removal, WrittenCell, value_digest
@@ -105,6 +105,7 @@ __all__ = [
     "WorkerReady",
     "WorkerReply",
     "WrittenCell",
+    "check_writable",
     "client_properties",
     "code_hash",
     "code_in",
@@ -134,6 +135,7 @@ _LATE = {
     "Removal": "headgate.spark.removing",
     "Run": "headgate.spark.run",
     "WrittenCell": "headgate.spark.removing",
+    "check_writable": "headgate.spark.column_names",
     "current_run": "headgate.spark.driver",
     "register_sources": "headgate.spark.source.registration",
     "value_digest": "headgate.spark.removing",

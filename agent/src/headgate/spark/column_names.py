@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
+import pyarrow as pa
 from msgspec import Struct
 
+from headgate.engine import WatchedContainer
 from headgate.events import NOTIFY_FAMILY, KeyForm, UnreadableKey, key_bytes, key_text
 from headgate.spark.source.tables import ROW
-from headgate.spark.views import ContainerView, ViewError
+from headgate.spark.source.values import to_bytes
+from headgate.spark.views import ContainerView, ViewError, view_of
 
 
 class NamedColumns(Struct, frozen=True):
@@ -181,3 +184,37 @@ def _target(view: ContainerView, names: ColumnNames, name: str) -> bytes:
         )
         raise ViewError(message)
     return column
+
+
+class _OnlyTheTableKnows(Exception):
+    """The families of a table are wanted, which nobody has asked for."""
+
+
+def check_writable(watched: WatchedContainer, keys: KeyForm, columns: pa.Schema) -> None:
+    """Check that rows of a frame have a place in a container, as far as the container says it.
+
+    Args:
+        watched: the container.
+        keys: in which form its keys are read.
+        columns: of the frame.
+
+    Raises:
+        ViewError: the container is in several tables, the frame has no ``row``, or a column has no
+            place in the container.
+        UnwritableValue: values of a column's type have no bytes under the container's codec.
+    """
+    view = view_of(watched, None, keys)
+    if ROW not in columns.names:
+        message = f"it has no column {ROW!r} with the keys of the rows; add it"
+        raise ViewError(message)
+    fields = [field for field in columns if field.name != ROW]
+    for field in fields:
+        to_bytes(pa.array([], field.type), view.codec)
+    try:
+        target_columns(view, ColumnNames(view, _unasked), [field.name for field in fields])
+    except _OnlyTheTableKnows:
+        return
+
+
+def _unasked() -> Sequence[bytes]:
+    raise _OnlyTheTableKnows

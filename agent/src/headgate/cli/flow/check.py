@@ -84,7 +84,7 @@ def _checked(path: Path, pools: list[PoolMember], *, imports: bool, as_text: boo
         missing = (*missing, *_pool_problems(dataflow, path.resolve().parent, pools))
         checked = CheckedFile(
             str(path),
-            in_order=not missing,
+            in_order=not any(problem.severity is Severity.ERROR for problem in missing),
             dataflow=dataflow.name,
             profiles=dataflow.profiles,
             problems=(*missing, *dataflow.warnings),

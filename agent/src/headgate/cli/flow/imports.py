@@ -13,7 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from headgate.cli.flow.stage_flows import flow_problems
 from headgate.flows import Dataflow, Problem, StepLauncher, nearest
+from headgate.incremental import DescribedStage
 
 _SECONDS = 120.0  # until a module must have been imported: PySpark and pandas take a few
 _PROGRAM = """
@@ -28,6 +30,11 @@ try:
     if not callable(dict(names).get(function)):
         found["missing"] = "function"
         found["names"] = [n for n, what in names if callable(what) and not n.startswith("_")]
+    elif "headgate.incremental" in sys.modules:
+        from headgate.incremental import Stage, described
+        from msgspec import json as as_json
+        if isinstance(dict(names)[function], Stage):
+            found["stage"] = json.loads(as_json.encode(described(dict(names)[function].spec)))
 except ModuleNotFoundError as error:
     if error.name and (module + ".").startswith(error.name + "."):
         found["missing"] = "module"
@@ -47,6 +54,8 @@ class _Found(Struct, frozen=True):
     failure: str
     missing: str
     names: tuple[str, ...]
+    stage: DescribedStage | None = None
+    """What a stage says of its flows; None of anything else."""
 
 
 def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
@@ -77,19 +86,25 @@ def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
         for path in files
         if not (directory / Path(path).expanduser()).is_file()
     )
+    imported = {entry: _imported(entry, paths) for entry in kinds}
     found = (
         problem
         for entry, kind in kinds.items()
-        for problem in _problems(dataflow, entry, kind, paths)
+        for problem in _problems(dataflow, entry, kind, paths, imported[entry])
     )
-    return (*found, *missing)
+    described = {
+        name: stage
+        for name, one in dataflow.launchers.items()
+        if name in stages and isinstance(one, StepLauncher)
+        if (stage := imported[one.step].stage) is not None
+    }
+    return (*found, *missing, *flow_problems(dataflow, described))
 
 
 def _problems(
-    dataflow: Dataflow, entry: str, kind: str, paths: tuple[str, ...]
+    dataflow: Dataflow, entry: str, kind: str, paths: tuple[str, ...], found: _Found
 ) -> Iterator[Problem]:
     module, _, function = entry.partition(":")
-    found = _imported(module, function, paths)
     if found.failure:
         words = f"module `{module}` cannot be imported: {found.failure}"
         cure = "correct the module, or install what it imports for this translation"
@@ -116,7 +131,8 @@ def _at(dataflow: Dataflow, text: str, words: str, cure: str) -> Problem:
     return Problem(dataflow.file, line, column, words, cure)
 
 
-def _imported(module: str, function: str, paths: tuple[str, ...]) -> _Found:
+def _imported(entry: str, paths: tuple[str, ...]) -> _Found:
+    module, _, function = entry.partition(":")
     command = [sys.executable, "-c", _PROGRAM, module, function, *paths]
     try:
         ended = subprocess.run(command, stdout=subprocess.PIPE, timeout=_SECONDS, check=False)

@@ -41,7 +41,7 @@ from headgate.incremental.stages.errors import TaskFailed, causes_noted, raised_
 from headgate.incremental.stages.fusing import entering, entering_columns
 from headgate.incremental.stages.routing import routed
 from headgate.incremental.stages.specification import STATE, StageSpec
-from headgate.incremental.state.batches import BatchFile
+from headgate.incremental.state.batches import BatchFile, with_columns
 from headgate.incremental.state.files import FileRef, FileStore
 from headgate.incremental.state.manifest import BucketState
 from headgate.incremental.state.names import Writer
@@ -173,7 +173,8 @@ def rows_of_files(
 ) -> CarriedRows:
     """Return the rows of files, of which each is read by a task."""
     named = map(msgspec.msgpack.encode, refs)
-    return read_by_tasks(spark, named, partial(_rows, store=store, stage=stage), schema)
+    task = partial(_rows, store=store, stage=stage, schema=schema)
+    return read_by_tasks(spark, named, task, schema)
 
 
 def frame_of(
@@ -190,11 +191,16 @@ def frame_of(
 
 
 def _rows(
-    batches: Iterable[pa.RecordBatch], *, store: FileStore, stage: str
+    batches: Iterable[pa.RecordBatch], *, store: FileStore, stage: str, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for data in batch.column("name").to_pylist():
-            yield from BatchFile(store, msgspec.msgpack.decode(data, type=FileRef), stage).batches()
+            file = BatchFile(store, msgspec.msgpack.decode(data, type=FileRef), stage)
+            for rows in file.batches():
+                if rows.schema.equals(schema):
+                    yield rows
+                else:
+                    yield from with_columns(pa.Table.from_batches([rows]), schema).to_batches()
 
 
 def packed(

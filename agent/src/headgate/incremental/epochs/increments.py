@@ -12,6 +12,7 @@ from headgate.incremental.epochs.bucket import Increments
 from headgate.incremental.stages.fusing import entering
 from headgate.incremental.stages.routing import routed
 from headgate.incremental.stages.specification import StageSpec
+from headgate.incremental.state.batches import with_columns
 from headgate.incremental.state.buckets import Bucket, bucket_numbers
 from headgate.incremental.state.rows import HASH, sort_rows
 
@@ -53,22 +54,11 @@ def with_waiting(came: Increments, waiting: Increments) -> Increments:
         waiting: those that have waited, by flow, which may have the columns of an earlier version.
     """
     return {
-        flow: pa.concat_tables([_as_now(waiting[flow], units.schema), units])
+        flow: pa.concat_tables([with_columns(waiting[flow], units.schema), units])
         if flow in waiting
         else units
         for flow, units in came.items()
     }
-
-
-def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the columns of now: null where they had none of that name."""
-    columns = [
-        rows.column(field.name).cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def by_bucket(

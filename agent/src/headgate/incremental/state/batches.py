@@ -160,6 +160,24 @@ def one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return whole
 
 
+def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the columns of a schema: null where they have none of that name."""
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def only_adds(before: pa.Schema, now: pa.Schema) -> bool:
+    """Return whether a schema has all columns of an earlier one, and others that may be null."""
+    new = [field for field in now if field.name not in before.names]
+    old = pa.schema([field for field in now if field.name in before.names])
+    return old.equals(before) and all(field.nullable for field in new)
+
+
 class BatchFile:
     """An Arrow file that was opened and is what it should be.
 
