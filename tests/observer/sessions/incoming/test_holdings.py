@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scene import OK, Scene, close_gate, put
+from scene import OK, Scene, answered, close_gate, messages, put
 
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.sessions.requests import holdings, intake
+from headgate.observer.sessions.requests import forwarding, holdings, intake
 from headgate.observer.sessions.requests.holdings import LARGE, Holdings
 
 LIMIT = 2000
@@ -60,6 +60,8 @@ def small(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """A scene in which 100 bytes are many, and 2,000 all that there are."""
     for module in (holdings, intake):
         monkeypatch.setattr(module, "LARGE", 100)
+    for module in (holdings, forwarding):
+        monkeypatch.setattr(module, "COUNTED", 50)
     scene.endpoint.holdings.limit = LIMIT
     return scene
 
@@ -114,3 +116,46 @@ def test_a_request_that_is_read_in_parts_counts_until_it_is_read(small: Scene) -
         pass
     assert upstream.taken() == request
     assert small.endpoint.holdings.total == 0
+
+
+@pytest.mark.parametrize("table", [b"t", b"u"])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_hbase_has_not_answered_is_bounded_over_all_connections(
+    small: Scene, table: bytes, leaves: bool
+) -> None:
+    large = [put(b"%d" % number * 600, table) for number in range(10)]
+    clients = [small.connect() for _ in large]
+    for (session, _, _), request in zip(clients, large, strict=True):
+        session.data_received(request)
+        assert small.endpoint.holdings.unanswered <= LIMIT
+    refused = [b"limits.waiting_bytes" in client.data for _, client, _ in clients]
+    assert refused == [False] * 3 + [True] * 7
+    assert not any(client.closed for _, client, _ in clients)
+    # A small request needs no room.
+    session, _, upstream = clients[-1]
+    session.data_received(put(b"small", table))
+    assert b"small" in upstream.data
+    session.reply_received(answered(upstream, OK))
+    for session, _, upstream in clients[:3]:
+        if leaves:
+            session.connection_lost(None)
+            assert small.endpoint.holdings.unanswered
+            session.upstream_lost(None)
+        else:
+            session.reply_received(answered(upstream, OK))
+    small.work()
+    assert small.endpoint.holdings.unanswered == 0
+    session, _, upstream = clients[5]
+    session.data_received(large[5])
+    assert upstream.taken()
+
+
+def test_one_connection_may_pipeline_little_whatever_others_have_under_way(small: Scene) -> None:
+    for number in range(3):
+        small.connect()[0].data_received(put(b"%d" % number * 600))
+    session, client, upstream = small.connect()
+    for number in range(10):
+        session.data_received(put(b"%d" % number * 30))
+    taken = len(messages(upstream.taken()))
+    assert 0 < taken < 10
+    assert client.data == b""

@@ -47,16 +47,16 @@ Start = Callable[..., ObserverProcess]
 def start(stack, subscriber, tmp_path: Path) -> Iterator[Start]:
     started: list[ObserverProcess] = []
 
-    def begin(keep_alive: float, **servers: str) -> ObserverProcess:
-        listeners = {
-            name: Listener("127.0.0.1:0", server, upstream_keep_alive_seconds=keep_alive)
-            for name, server in servers.items()
-        }
+    def begin(keep_alive: float, thrift1: str, thrift2: str = "") -> ObserverProcess:
+        def listener(server: str) -> Listener:
+            return Listener("127.0.0.1:0", server, upstream_keep_alive_seconds=keep_alive)
+
         config = ObserverConfig(
             name="idle",
+            thrift1=listener(thrift1),
+            thrift2=listener(thrift2) if thrift2 else None,
             kafka=KafkaSettings(str(stack.kafka), control_topic=subscriber.control_topic),
             journal=JournalSettings(str(tmp_path / "journal")),
-            **listeners,
         )
         started.append(ObserverProcess(config, tmp_path))
         return started[-1]

@@ -15,6 +15,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
 from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.forwarding import Forwarder
+from headgate.observer.sessions.requests.holdings import UNANSWERED
 from headgate.observer.sessions.write_rules import (
     Facts,
     Hold,
@@ -118,6 +119,11 @@ class RequestDispatcher:
         judgement = judge(request, self._facts)
         if isinstance(judgement, Refuse):
             self._answers.turn_down(request, judgement)
+            return None
+        message = request.message
+        if not self._forwarder.has_room(len(message.raw)):
+            self._endpoint.metrics.count_request(self._endpoint.name, message.name, "blocked")
+            self._answers.io_error(message, UNANSWERED)
             return None
         if self.permit is not None:
             self._clear(request)

@@ -12,6 +12,7 @@ from headgate.observer.sessions.connection_pair import ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
 from headgate.observer.sessions.pipeline import Pipeline
+from headgate.observer.sessions.requests.holdings import COUNTED
 from headgate.wire import Message
 
 _clock: Final = perf_counter
@@ -30,6 +31,24 @@ class Forwarder:
         self._log = log
         self._connections = connections
         self._pipeline = pipeline
+        self._unanswered = 0
+        """Bytes that were forwarded and that HBase has not begun to answer, of large requests."""
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a request of so many bytes may be forwarded now."""
+        return self._endpoint.holdings.has_room(size, self._unanswered)
+
+    def _count(self, exchange: Exchange, size: int) -> None:
+        """Count a request towards the memory limit until HBase answers, or the connection ends."""
+        holdings = self._endpoint.holdings
+        holdings.unanswered += size
+        self._unanswered += size
+
+        def answered() -> None:
+            holdings.unanswered -= size
+            self._unanswered -= size
+
+        exchange.waiters = [*(exchange.waiters or ()), answered]
 
     def forward_marked(self, request: Request, exchange: Exchange, origin: Origin | None) -> None:
         """Forward a watched request, with notify cells where its table asks for them.
@@ -77,6 +96,8 @@ class Forwarder:
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self.cancel(exchange)
             return
+        if len(message.raw) >= COUNTED:
+            self._count(exchange, len(message.raw))
         self._pipeline.append(exchange, message.transport)
 
     def cancel(self, exchange: Exchange) -> None:
