@@ -284,6 +284,8 @@ def test_a_client_goes_on_whose_idle_connection_hbase_has_closed(
     session.upstream_lost(ends)
     assert not client.closed
     assert dialled == []
+    # It is as idle as before, and not a client that has never asked for anything.
+    assert session.stage() is Stage.IDLE
     session.data_received(put(b"t"))
     assert dialled == [session]
     upstream = Wire()

@@ -39,6 +39,8 @@ class ConnectionPair:
         self.to_upstream: WriteBuffer | None = None
         self.straight: WriteBuffer | None = None
         """The way of requests that go on unread; None where they are read further on."""
+        self.had_upstream = False
+        """True once there was a connection to HBase."""
         self.unreachable = ""
         """Why there is no connection to HBase, where none can be made."""
         self.paused = 0
@@ -82,6 +84,7 @@ class ConnectionPair:
     def upstream_made(self, transport: asyncio.Transport) -> None:
         """Take the connection to HBase, or what stands for it."""
         self.upstream = transport
+        self.had_upstream = True
         self.to_upstream = WriteBuffer(transport)
 
     def upstream_settled(self, transport: asyncio.Transport) -> None:

@@ -278,7 +278,7 @@ class Session:
         if self._intake.buffered:
             return Stage.REQUEST
         if connections.upstream is None:
-            return Stage.SILENT
+            return Stage.IDLE if connections.had_upstream else Stage.SILENT
         return Stage.SERVER if self.waits_for_reply() else Stage.IDLE
 
     def progress(self) -> tuple[float, int, int]:
