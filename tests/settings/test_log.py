@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from headgate.settings import LogLevel, configure_log, set_log_level
-from headgate.settings.log import FloodGuard
+from headgate.settings.log import FloodGuard, LibraryLines
 
 
 @pytest.fixture(autouse=True)
@@ -113,3 +113,16 @@ def test_warnings_of_libraries_are_lines_of_the_log(capsys: pytest.CaptureFixtur
     assert lines[0]["event"] == "Invalid request 0"
     assert (lines[0]["level"], lines[0]["logger"]) == ("warning", "uvicorn.error")
     assert "template" not in lines[0]
+
+
+def test_a_librarys_line_of_a_level_of_its_own_or_with_wrong_values_breaks_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_log(as_json=True)
+    for level, text, values in ((35, "between", ()), (30, "%d of these", ("none",))):
+        record = logging.LogRecord("odd", level, "odd.py", 1, text, values, None)
+        LibraryLines().handle(record)  # not pytest's own, which raises
+
+    said = capsys.readouterr().err
+    assert json.loads(said.splitlines()[0])["level"] == "warning"
+    assert "%d of these" in said

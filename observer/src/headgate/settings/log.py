@@ -60,7 +60,7 @@ class FloodGuard:
         return event
 
 
-class _Libraries(logging.Handler):
+class LibraryLines(logging.Handler):
     """Writes warnings of libraries, such as of a server's about its clients, as lines of the log.
 
     Without it Python prints each of them as it is, however many strangers cause.
@@ -70,7 +70,11 @@ class _Libraries(logging.Handler):
         """See ``logging.Handler``."""
         log = structlog.get_logger(record.name)
         fields = {"logger": record.name, _TEMPLATE: f"{record.name} {record.msg}"}
-        log.log(record.levelno, record.getMessage(), exc_info=record.exc_info, **fields)
+        level = min(record.levelno // 10 * 10, logging.CRITICAL)  # libraries have levels between
+        try:
+            log.log(level, record.getMessage(), exc_info=record.exc_info, **fields)
+        except (TypeError, ValueError):
+            self.handleError(record)  # its values do not fit its text
 
 
 def configure_log(
@@ -110,8 +114,8 @@ def configure_log(
     )
     set_log_level(level)
     root = logging.getLogger()
-    root.handlers = [one for one in root.handlers if not isinstance(one, _Libraries)]
-    root.addHandler(_Libraries(logging.WARNING))
+    root.handlers = [one for one in root.handlers if not isinstance(one, LibraryLines)]
+    root.addHandler(LibraryLines(logging.WARNING))
 
 
 def set_log_level(level: LogLevel) -> None:
