@@ -14,7 +14,7 @@ from headgate.replay.tables import UNKNOWN, RecordedTables
 @each_seed(150, 20_000)
 def test_a_replay_knows_what_hbase_showed_or_that_it_guesses(seed: int) -> None:
     chance = random.Random(seed)
-    life = Life(chance)
+    life = Life(chance, cell_ttls=seed % 2 == 1)
     tables = RecordedTables()
     for _ in range(12):
         batches = list(life.go_on())
@@ -86,6 +86,15 @@ def test_a_replay_follows_timestamps(story: tuple[UpdateBatch, ...], shown: byte
     assert tables.guesses == 0
 
 
+@pytest.mark.parametrize("kind", [UpdateKind.INCREMENT, UpdateKind.APPEND])
+def test_a_write_that_may_have_climbed_above_a_version_has_no_known_time(kind: UpdateKind) -> None:
+    tables = RecordedTables()
+    tables.apply(told(1, PUT, b"1", timestamp=NOW - 25_000))
+    tables.apply(told(2, kind, b"2"))
+    tables.apply(told(3, PUT, b"3", timestamp=NOW - 10_000))
+    assert (TABLE, b"r", b"f:a") in tables.guessed
+
+
 @pytest.mark.parametrize(
     "second",
     [
@@ -93,6 +102,7 @@ def test_a_replay_follows_timestamps(story: tuple[UpdateBatch, ...], shown: byte
         told(2, DELETE, ambiguous=(0,)),
         told(2, UpdateKind.DELETE_CELL),
         told(2, PUT, b"2", timestamp=NOW + 5),
+        told(2, PUT, b"2", ttls=(60_000,)),
     ],
 )
 def test_a_replay_counts_what_it_guesses(second: UpdateBatch) -> None:

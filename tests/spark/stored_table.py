@@ -21,6 +21,8 @@ class StoredTable:
     def __init__(self, *families: str) -> None:
         self.rows: Rows = {}
         self._families = list(families)
+        self.ttls: dict[bytes, int] = {}
+        """Seconds after which cells expire, by family."""
 
     def __enter__(self) -> StoredTable:
         return self
@@ -30,6 +32,9 @@ class StoredTable:
 
     def families(self, _table: str) -> list[str]:
         return self._families
+
+    def times_to_live(self, _table: str) -> dict[bytes, int]:
+        return self.ttls
 
     def regions(self, _table: str) -> list[Region]:
         return [Region(b"", None, "h")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
@@ -279,29 +280,70 @@ COLUMNS = (b"f:a", b"f:b", b"g:a")
 ITEMS = tuple(Item(TABLE, *column.split(b":")) for column in COLUMNS)
 
 
-def changed_since(dated: Dated) -> ChangedCells:
+def changed_since(
+    dated: Dated, ttls: Mapping[bytes, int] | None = None, now: float = 0.0
+) -> ChangedCells:
     view = view_of(WatchedContainer(Container(ContainerId("c"), ITEMS)))
-    return ChangedCells(view, dated.state())
+    return ChangedCells(view, dated.state(), ttls=ttls or {}, now=now)
 
 
 @each_seed(150, 20_000)
 def test_changes_between_two_cuts_are_what_hbase_shows(seed: int) -> None:
     chance = random.Random(seed)
-    life = Life(chance, columns=COLUMNS)
+    life = Life(chance, columns=COLUMNS, cell_ttls=seed % 3 == 1)
+    if seed % 3 == 2:
+        life.table.ttls = {b"f": chance.choice((3_000, 60_000))}
     dated = Dated()
+    mortal: set[tuple[bytes, bytes]] = set()
+    """Cells that may expire without a word, as those of a family that expires."""
     for _ in range(chance.randrange(8)):
         for batch in life.go_on():
             dated.doubtful(batch)
-    before = life.table.shown()
-    cells = changed_since(dated)
+            if batch.requests[0].ttls:
+                mortal.add((batch.rows[0], batch.columns[0]))
+    before, state = life.table.shown(), dated.state()
+    batches: list[UpdateBatch] = []
     for _ in range(chance.randrange(1, 8)):
-        for batch in life.go_on():
+        batches += life.go_on()
+        known = Dated(state)
+        cells = changed_since(known, life.table.ttls, life.clock * 1000)
+        for batch in batches:
             cells.add(batch, 0)
         shown = life.table.shown()
         for key, latest in cells.cells.items():
-            assert latest is READ or latest == shown.get(key), key
+            # An increment keeps a time to live of before the cut, which no event after it has.
+            assert latest is READ or latest == shown.get(key) or key in mortal, key
         moved = {key for key in shown.keys() | before.keys() if shown.get(key) != before.get(key)}
-        assert moved <= cells.cells.keys()
+        expiring = {key for key in moved if key[1].partition(b":")[0] in life.table.ttls}
+        assert moved <= cells.cells.keys() | expiring | mortal
+
+
+@pytest.mark.parametrize(
+    ("kind", "settled"),
+    [(PUT, True), (UpdateKind.DELETE_COLUMN, True), (UpdateKind.INCREMENT, False)],
+)
+def test_a_cell_with_a_time_to_live_is_read_until_it_is_written_anew(
+    kind: UpdateKind, settled: bool
+) -> None:
+    cells = changed()
+    mortal = told(1, b"1")
+    (part,) = mortal.requests
+    cells.add(replace(mortal, requests=(replace(part, ttls=(60_000,)),)), 0)
+    assert cells.cells == {(b"r", b"f:a"): READ}
+    assert cells.mortal == {(b"r", b"f:a")}
+    value = None if kind is UpdateKind.DELETE_COLUMN else bytes(8)
+    cells.add(batch((kind, b"r", b"f:a", value), intent=2), 0)
+    assert cells.cells == {(b"r", b"f:a"): value if settled else READ}
+
+
+def test_a_cell_is_read_if_its_family_lets_it_expire_before_it_is_looked_at() -> None:
+    ttl = {b"f": 60_000}
+    for now, settled in ((10_000, True), (70_000, False)):
+        cells = changed_since(Dated(), ttl, now)
+        cells.add(batch((PUT, b"r", b"f:a", b"1")), 0)
+        cells.add(batch((PUT, b"r", b"g:a", b"1"), intent=2), 0)
+        found = b"1" if settled else READ
+        assert cells.cells == {(b"r", b"f:a"): found, (b"r", b"g:a"): b"1"}
 
 
 AHEAD = 10_000_000

@@ -264,3 +264,17 @@ def test_tasks_see_the_cells_of_each_part_of_a_group(table: StoredTable) -> None
         (b"\x81", None, "2"),
         (b"\x83", None, "2"),
     ]
+
+
+@pytest.mark.parametrize("expires", [True, False])
+def test_a_step_that_reads_changes_logs_once_that_cells_expire_without_a_word(
+    table: StoredTable, capsys: pytest.CaptureFixture[str], expires: bool
+) -> None:
+    table.ttls = {b"f": 3600} if expires else {b"g": 3600}
+    run = run_over(Item("t", b"f"))
+    for _ in range(2):
+        assert run.changes_arrow("c").num_rows == 0
+
+    said = capsys.readouterr().out
+    assert said.count("container c: cells expire (family f after 3600 s)") == int(expires)
+    assert (said == "") is not expires

@@ -46,6 +46,9 @@ class Table:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def times_to_live(self, _table: str) -> dict[bytes, int]:
+        return {}
+
     def pages(self, _table: str, extent: ScanRange, _page: int) -> Iterator[Sequence[Any]]:
         found = []
         for row, cells in self._rows.items():

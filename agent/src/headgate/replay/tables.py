@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from headgate.engine import Codec, CodecName, Rivals, WatchedContainer, decode_one, decoder_of
 from headgate.events import (
     LATEST,
+    NO_TTL,
     SERVER_TIME,
     Container,
     Item,
@@ -58,6 +59,8 @@ class RecordedTables:
         """Updates after which no event tells what HBase shows: the likeliest is taken."""
         self.guessed: set[Cell] = set()
         """Cells of which no event tells what HBase shows now."""
+        self._mortal: set[Cell] = set()
+        """Cells with a version that has a time to live of its own."""
 
     def value(self, cell: Cell) -> Value:
         """Return what a cell holds now."""
@@ -84,7 +87,12 @@ class RecordedTables:
                 given = batch.timestamps[i] not in (SERVER_TIME, LATEST)
                 time = batch.timestamps[i] if given else int(request.received * 1000)
                 self._place += 1
-                moment = Moment(time, given, self._place, applied and i not in ambiguous)
+                # When a time to live ends, on HBase's clock, no event tells.
+                lasts = request.ttl(i - position) == NO_TTL
+                sure = applied and lasts and i not in ambiguous
+                if not lasts:
+                    self._mortal.add((batch.table, batch.rows[i], batch.columns[i]))
+                moment = Moment(time, given, self._place, sure)
                 writes += self._update(batch, i, number, moment)
             position += request.cells
         return writes
@@ -115,6 +123,11 @@ class RecordedTables:
 
     def _put(self, cell: Cell, version: Version, *, climbs: bool) -> tuple[Cell, Value, Value]:
         versions = self._versions.get(cell, [])
+        if climbs and cell in self._mortal:
+            # It starts from what has not expired, and lives as long as that.
+            version = replace(version, moment=replace(version.moment, sure=False))
+        elif version.moment.sure and not version.moment.given:
+            self._mortal.discard(cell)
         if climbs:
             above = [
                 v
@@ -123,7 +136,12 @@ class RecordedTables:
             ]
             if above:
                 time = max(one.moment.time for one in above) + 1
-                version = replace(version, moment=replace(version.moment, time=time, given=True))
+                # Whether it has climbed is known of a version that is certainly dated ahead.
+                if all(version.moment.is_above(v.moment) is False for v in above):
+                    moment = replace(version.moment, time=time, given=True)
+                else:
+                    moment = replace(version.moment, sure=False)
+                version = replace(version, moment=moment)
         self._versions[cell] = relevant_versions(versions, version)
         return self._look(cell)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
 from headgate.engine import Rivals
 from headgate.events import (
+    CLOCKS_APART,
     LATEST,
+    NO_TTL,
     NOTHING_DATED,
     REST_OF_ROW,
     SERVER_TIME,
@@ -53,6 +56,7 @@ _WIDE: Final = {
     UpdateKind.DELETE_FAMILY_VERSION,
 }
 _VALUE: Final = {UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND}
+_ENDS_MORTALITY: Final = {UpdateKind.PUT, UpdateKind.DELETE_COLUMN}
 _DESTROYS: Final = {
     TableChangeKind.DROPPED,
     TableChangeKind.TRUNCATED,
@@ -65,7 +69,7 @@ class ChangedCells:
 
     They do not for a row that two observers wrote at about one time, nor for one whose updates lie
     in two partitions, since the topic was given more; nor where something that is dated ahead may
-    hide what was written.
+    hide what was written; nor where what was written may have expired.
 
     ``everything`` is set where messages cannot name what changed (a table was emptied, or writes
     passed without events): then the whole container counts as changed.
@@ -73,10 +77,23 @@ class ChangedCells:
     Args:
         view: of the container.
         dated: what was dated ahead in its table before the first message, or is now.
+        ttls: milliseconds after which cells of a family expire, by family.
+        now: Unix milliseconds, for these.
     """
 
-    def __init__(self, view: ContainerView, dated: DatedState = NOTHING_DATED) -> None:
+    def __init__(
+        self,
+        view: ContainerView,
+        dated: DatedState = NOTHING_DATED,
+        *,
+        ttls: Mapping[bytes, int] = MappingProxyType({}),
+        now: float = 0.0,
+    ) -> None:
         self._view = view
+        self._ttls = ttls
+        self._now = now
+        self.mortal: set[tuple[bytes, bytes]] = set()
+        """Cells that were written with a time to live of their own."""
         self._dated = Dated(dated)
         self._seen: set[tuple[int, str, int, int, int]] = set()
         self._sequences: dict[tuple[int, str, int], int] = {}
@@ -155,7 +172,29 @@ class ChangedCells:
                 if certain and offset in zeros:
                     continue  # an increment by 0 has changed nothing
                 settled = certain and not dated
+                if self._may_expire(part, offset, kind, (row, column), settled=settled):
+                    settled = False
                 self._put(row, column, _latest(kind, batch.values[at]) if settled else READ)
+
+    def _may_expire(
+        self,
+        part: RequestPart,
+        offset: int,
+        kind: UpdateKind,
+        cell: tuple[bytes, bytes],
+        *,
+        settled: bool,
+    ) -> bool:
+        """Return whether a cell, or a delete of it, may have expired when it is looked at."""
+        if part.ttl(offset) != NO_TTL:
+            self.mortal.add(cell)
+        elif settled and kind in _ENDS_MORTALITY:
+            self.mortal.discard(cell)  # increments and appends keep the cell's time to live
+        if not self._ttls:
+            return cell in self.mortal
+        ttl = self._ttls.get(cell[1].partition(b":")[0])
+        late = ttl is not None and part.received * 1000 + ttl <= self._now + CLOCKS_APART
+        return late or cell in self.mortal
 
     def _put(self, row: bytes, column: bytes, latest: Latest) -> None:
         self._rows.setdefault(row, {})[column] = latest

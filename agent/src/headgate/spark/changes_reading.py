@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -10,9 +11,9 @@ import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.client import read_rows
+from headgate.client import RequestRefused, read_rows
 from headgate.engine import OnUndecodable
-from headgate.events import NOTHING_DATED, Cut, DatedState, updates_topic
+from headgate.events import NOTHING_DATED, Cut, DatedState, printable_key, updates_topic
 from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
 from headgate.spark.containers import StepContainers
 from headgate.spark.kafka.updates import UpdateReader, is_broken, ranges_between
@@ -70,6 +71,8 @@ class ChangesReader:
         self._cut = cut
         self._undecoded = undecoded
         self._dated = dated
+        self._ttls: dict[str, dict[bytes, int]] = {}
+        self._told: set[str] = set()
 
     def frame(self, view: ContainerView, decoding: Decoding, most: int) -> DataFrame:
         """Return a container's changed cells as a frame.
@@ -189,7 +192,9 @@ class ChangesReader:
 
     def _changed(self, view: ContainerView, since: Cut | None = None) -> ChangedCells:
         """Return what was written between the two cuts, as far as records have it."""
-        changed = ChangedCells(view, self._dated.get(view.table, NOTHING_DATED))
+        dated = self._dated.get(view.table, NOTHING_DATED)
+        ttls = self._times_to_live(view)
+        changed = ChangedCells(view, dated, ttls=ttls, now=time.time() * 1000)
         topic = updates_topic(view.table)
         ranges = ranges_between(topic, since or self._since, self._cut)
         changed.everything = is_broken(topic, self._since, self._cut)
@@ -199,7 +204,39 @@ class ChangesReader:
                 changed.everything = changed.everything or there != ranges
                 for record in reader.read(there):
                     changed.add(record.message, record.partition)
+        self._tell_of_expiry(view, changed, ttls)
         return changed
+
+    def _times_to_live(self, view: ContainerView) -> dict[bytes, int]:
+        """Return milliseconds by family of the container, where cells of a family expire."""
+        if view.table not in self._ttls:
+            with self._containers.connect() as connection:
+                try:
+                    found = connection.times_to_live(view.table)
+                except RequestRefused:
+                    if connection.table_exists(view.table):
+                        raise
+                    found = {}
+            self._ttls[view.table] = {family: 1000 * seconds for family, seconds in found.items()}
+        return {f: ttl for f, ttl in self._ttls[view.table].items() if view.has_family(f)}
+
+    def _tell_of_expiry(
+        self, view: ContainerView, changed: ChangedCells, ttls: Mapping[bytes, int]
+    ) -> None:
+        """Log once that nothing says which cells have expired since the last run."""
+        if view.name in self._told or not (ttls or changed.mortal):
+            return
+        self._told.add(view.name)
+        why = [f"family {printable_key(f)} after {ttl / 1000:g} s" for f, ttl in ttls.items()]
+        if changed.mortal:
+            row, column = min(changed.mortal)
+            example = f"{printable_key(column)} of row {printable_key(row)}"
+            why.append(f"cells with a time to live of their own, such as {example}")
+        print(
+            f"container {view.name}: cells expire ({'; '.join(why)}). Changes do not name a cell "
+            "as deleted because it expires: a step that needs to know reads the container, and a "
+            "stage keeps such cells until it is rebuilt"
+        )
 
     def _newest(self, view: ContainerView, changed: ChangedCells) -> LatestCells:
         """Return the newest values of cells that changed."""

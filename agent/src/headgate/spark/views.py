@@ -75,6 +75,10 @@ class ContainerView(Struct, frozen=True):
             return False
         return any(item.has_column(column) for item in self.items)
 
+    def has_family(self, family: bytes) -> bool:
+        """Return whether the container has or may have columns of a family."""
+        return any(item.family in (None, family) for item in self.items)
+
     def is_open(self, row: bytes, family: bytes) -> bool:
         """Return whether the container has cells of a row whose columns it does not name.
 

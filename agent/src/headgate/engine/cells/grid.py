@@ -223,7 +223,8 @@ class Grid:
         if self._next is None or row >= len(self._heads):
             return []
         chain, present = self._next.data, self.present.data
-        found, gone = [], []
+        found: list[int] = []
+        gone: list[int] = []
         slot, link = -1, int(self._heads[row])
         while link != slot + 1 and link:
             slot = link - 1
