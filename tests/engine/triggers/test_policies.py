@@ -46,6 +46,7 @@ from headgate.engine import (
     launched,
     with_triggers,
 )
+from headgate.engine.actions.action import ActionMoment
 from headgate.engine.cells.columns import Detail
 from headgate.engine.spec.codecs import Codec, CodecName
 from headgate.events import Container, ContainerId, Cut, Item, updates_topic
@@ -335,3 +336,28 @@ def test_a_trigger_that_nobody_makes_is_refused_by_name():
     feed = ActionSpec("feed", ActionRole.INPUT, writes=(IN,), trigger=Trigger("learned"))
     with pytest.raises(SpecificationError, match="drop its trigger"):
         Engine(DataflowSpec("flow", flow().containers, (feed,)), policies=FACTORY)
+
+
+def test_a_probe_that_rests_follows_nothing_and_begins_anew_with_a_reset() -> None:
+    world, probe = learning(), "effect of learner"
+
+    def moment() -> ActionMoment:
+        return ActionMoment(world.engine.actions["learner"], world.now, Cut)
+
+    def moved() -> tuple[list[float], list[float]]:
+        [(_, pending)] = moment().probe(probe)
+        now, before = pending.moved()
+        return now.tolist(), before.tolist()
+
+    moment().reset(probe)
+    put(world, "a", 1.0, "out")
+    assert moved() == ([1.0], [0.0])
+    moment().rest(probe)
+    put(world, "a", 2.0, "out")
+    put(world, "b", 5.0, "out")
+    [(_, pending)] = moment().probe(probe)
+    assert (moved(), pending.past) == (([], []), None), "it costs nothing"
+    world.restart()
+    moment().reset(probe)
+    put(world, "a", 4.0, "out")
+    assert moved() == ([4.0], [2.0])

@@ -289,13 +289,23 @@ class SlowWorld:
         truth: what happens.
         spec: the dataflow.
         lasts: how long a run of each step takes, in waves.
+        early: whether half of the sensors report in the middle of a wave, before the one before it
+            may have been decided on.
+        world: in which the engine lives.
     """
 
-    def __init__(self, truth: Truth, spec: DataflowSpec, lasts: Callable[[str], float]) -> None:
+    def __init__(
+        self,
+        truth: Truth,
+        spec: DataflowSpec,
+        lasts: Callable[[str], float],
+        *,
+        early: bool = False,
+        world: type[EngineTester] = EngineTester,
+    ) -> None:
         self.truth = truth
-        self.tester = EngineTester(
-            spec, check=_unchecked, policies=with_triggers({"learned": learned})
-        )
+        self.tester = world(spec, check=_unchecked, policies=with_triggers({"learned": learned}))
+        self._early = early
         self.shown: dict[str, Values] = {}
         """Values that each container holds."""
         self.of_wave: dict[str, int] = dict.fromkeys(truth.outputs, 0)
@@ -345,9 +355,14 @@ class SlowWorld:
     def live(self, waves: int) -> None:
         """Have so many waves come, one unit of time each, and runs end when they do."""
         for _ in range(waves):
-            end = float(self.wave + 1)
+            end, values = float(self.wave + 1), self.truth.values["sensors"][self.wave]
+            if self._early and self.wave:
+                self._run_until(end - 0.5)
+                self._set(end - 0.5)
+                half = np.arange(len(values)) % 2 == 0
+                self._write("sensors", np.where(half, values, self.shown["sensors"]), None)
             self._run_until(end)
-            self._write("sensors", self.truth.values["sensors"][self.wave], None)
+            self._write("sensors", values, None)
             self._set(end)
             self.seen.append(dict(self.of_wave))
             self.wave += 1

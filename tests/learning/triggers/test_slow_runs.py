@@ -18,7 +18,15 @@ from slow_runs import (
     specification,
 )
 
-from headgate.learning import AuditedRate
+from headgate.engine import Inputs, Wave
+from headgate.learning import (
+    AuditedRate,
+    decode_model,
+    features,
+    measured_pairs,
+)
+from headgate.learning.features import Row
+from headgate.learning.triggers.above import ContainersAbove
 
 HORIZON, AUDIT = 24, 0.3
 NEVER, ALWAYS = -10.0, 10.0
@@ -148,3 +156,75 @@ def test_an_output_that_is_looked_at_twice_is_weighted_by_both_looks(
         measured.append(rates(lived)["level"])
     rate = sum(r.weight for r in measured) / sum(r.waves for r in measured)
     assert 0.8 < rate < 1.2
+
+
+@pytest.mark.parametrize(
+    ("shape", "slow"),
+    [
+        ("chain", 1.5),
+        ("long chain", 1.7),
+        ("short cut", 1.3),
+        *(
+            pytest.param(shape, slow, marks=pytest.mark.soak)
+            for shape in SHAPES
+            for slow in (0.2, 0.6, 1.2, 2.6)
+        ),
+    ],
+)
+def test_features_of_slow_runs_are_bit_for_bit_those_of_the_waves_that_they_are_of(
+    shape: str, slow: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever comes before a wave is decided on, and whatever runs are still under way."""
+    waves = 90
+    truth = Truth(shape, 5, waves + 20)
+    bounds = dict.fromkeys(truth.outputs, 0.4)
+    settings = settings_for(bounds, 0.1, HORIZON)
+    random = np.random.default_rng(3)
+    lived = SlowWorld(
+        truth,
+        specification(shape, settings, f"same {shape}"),
+        lambda _: slow * random.uniform(0.7, 1.3),
+        early=True,
+    )
+    seen: list[tuple[str, str, int, int, bytes]] = []
+    row = ContainersAbove._row
+
+    def noting(
+        self: ContainersAbove,
+        container: str,
+        inputs: Inputs,
+        wave: Wave,
+        version: int,
+        shown: float,
+    ) -> Row | None:
+        found = row(self, container, inputs, wave, version, shown)
+        text = b"" if found is None else found.tobytes()
+        seen.append((self._output, container, wave.number, version, text))
+        return found
+
+    monkeypatch.setattr(ContainersAbove, "_row", noting)
+    lived.live(20)
+    models = models_of(truth, shape, bounds, HORIZON, 40, dict.fromkeys(bounds, 0.0))
+    lived.use(models)
+    for _ in range(waves - 20):
+        lived.live(1)
+        stand_still(lived)
+        if lived.wave % 9 == 0:
+            lived.tester.restart()
+            lived.use(models)
+    tables = {
+        (output, container): features(
+            measured_pairs(truth.history(container, waves), HORIZON, known.levels),
+            measured_pairs(truth.history(output, waves), HORIZON).means,
+        )
+        for output, model in models.items()
+        for container, known in decode_model(model).containers.items()
+    }
+    known = 0
+    for output, container, wave, version, text in seen:
+        if wave > version > 0 and wave - version <= HORIZON and text:
+            expected = tables[output, container][wave - 1, wave - version]
+            assert text == expected.tobytes(), (output, container, wave, version)
+            known += 1
+    assert known > 20
+    assert known > 0.9 * len([1 for *_, wave, version, _ in seen if version]), "most are known"

@@ -339,6 +339,11 @@ class ActionMoment(ActionInputs):
         for (_, pending), other in zip(parts, others, strict=True):
             pending.reset(other)
 
+    def rest(self, probe: str) -> None:
+        """Have a probe measure nothing until its next reset."""
+        for _, pending in self._action.probes[probe]:
+            pending.rest()
+
     def _pendings(self, probe: str) -> list[Pending | None]:
         return [pending for _, pending in self._action.probes[probe]]
 

@@ -319,7 +319,7 @@ class Pending:
                 if gone == self._largest and gone > 0:
                     self._largest = None
             else:
-                before = values[slot] = _stored(old, values)
+                before = values[slot] = 0.0 if old is None and values.dtype != object else old
                 touched[slot] = unsaved[slot] = True
             added = distance(new, before)
             self.changed += differs(new, before)
@@ -378,8 +378,14 @@ class Pending:
         self.follow_all()
         return consumed
 
+    def rest(self) -> None:
+        """Forget how far cells have moved, and do not follow them until the next reset."""
+        self.release()
+        self.keeps_values = False
+
     def reset(self, since: Pending | None = None) -> None:
         """Start from zero, or from where ``since`` did: what was pending is consumed for good."""
+        self.keeps_values = self.begun = self._values is not None
         consumed = self.take(since)
         self.committed += consumed.updates
         consumed.release()
@@ -424,26 +430,25 @@ class Pending:
 
     def measured(self) -> tuple[int, float, float]:
         """Return m, Σ|x−x′| and max |x−x′| from scratch."""
+        _, new, before = self._touched()
+        found, changed = distances(new, before), int(np.count_nonzero(new != before))
+        return changed, exact_total(found), float(found.max(initial=0.0))
+
+    def _touched(self) -> tuple[Array, Array, Array]:
+        """Return slots, x and x′ of the cells of which x′ is kept."""
         if self.past is None or self._values is None:
-            return 0, 0.0, 0.0
+            return np.empty(0, np.int64), np.empty(0), np.empty(0)
         slots = self.past.slots
-        new, before = self._values.data[slots], self.past.values.data[slots]
-        found = distances(new, before)
-        return (
-            int(np.count_nonzero(new != before)),
-            exact_total(found),
-            float(found.max()) if len(found) else 0.0,
-        )
+        return slots, self._values.data[slots], self.past.values.data[slots]
 
-    def moved(self) -> tuple[Array, Array]:
-        """Return x and x′ of the cells with x ≠ x′, in the same order, as doubles.
+    def moved(self, until: Pending | None = None) -> tuple[Array, Array]:
+        """Return x, at the later reset of ``until`` if given, and x′ of the cells that differ.
 
-        Where these hold fewer digits than the cells, both may be the same.
+        Both as doubles: where these hold fewer digits than the cells, they may be the same.
         """
-        if self.past is None or self._values is None:
-            return np.empty(0), np.empty(0)
-        slots = self.past.slots
-        new, before = self._values.data[slots], self.past.values.data[slots]
+        slots, new, before = self._touched()
+        if until is not None and until.past is not None:
+            new, _ = until.past.over(slots, new)
         differ = new != before
         return _doubles(new[differ]), _doubles(before[differ])
 
@@ -470,7 +475,3 @@ class Pending:
 
 def _doubles(values: Array) -> Array:
     return values if values.dtype == object else numbers_in(values)
-
-
-def _stored(value: Value | None, into: Array) -> Value | None:
-    return 0.0 if value is None and into.dtype != object else value

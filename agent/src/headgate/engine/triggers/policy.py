@@ -156,6 +156,9 @@ class Moment(Inputs, Protocol):
         Whichever actions need them.
         """
 
+    def rest(self, probe: str) -> None:
+        """Have a probe measure nothing until its next reset, and cost nothing."""
+
     def mark(self, name: str) -> None:
         """Fix a cut of all that has arrived; ``RunNow`` may name it later."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from headgate.engine import Inputs, MetricAnswer, MetricQuestion, Moment, UserMetric, Wave
 from headgate.learning.features import Row, WaveContext, row_of
 from headgate.learning.predictor import Model
+from headgate.learning.triggers.bases import Start
 from headgate.learning.triggers.impacts import UserImpacts
 from headgate.learning.triggers.metering import (
     Meter,
+    Until,
     counted_elements,
     is_known,
     question_on,
@@ -25,8 +27,8 @@ class ContainersAbove:
         names: of the containers.
         sources: containers that no step writes, with their updates in the last wave; it is kept up
             by whoever hears of waves.
-        counts: n of the sources at the end of the last wave, where it is known; likewise.
         metrics: by container, the user's metric that gives a further feature.
+        until: returns the moment at which a container was as the wave has it that it is of.
     """
 
     def __init__(
@@ -34,13 +36,15 @@ class ContainersAbove:
         output: str,
         names: Sequence[str],
         sources: Mapping[str, int],
-        counts: Mapping[str, int],
         metrics: Mapping[str, str],
+        until: Callable[[str, Inputs], Until],
     ) -> None:
         self.names = tuple(names)
         self._output = output
         self._sources = sources
-        self._counts = counts
+        self._until = until
+        self.unbased: set[str] = set()
+        """Containers of which nobody knows how they were for the output's last run. Saved."""
         self.elements: dict[str, int] = {}
         """Number of elements when the output's last run began (n), by container, where it is known.
         Saved."""
@@ -63,14 +67,21 @@ class ContainersAbove:
         self._model = model
         self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
 
-    def launched(self, inputs: Moment) -> None:
-        """Begin anew, from what was there when the wave ended."""
+    def launched(self, inputs: Moment, start: Callable[[str], Start]) -> None:
+        """Begin anew, from what each container was for the run.
+
+        Args:
+            inputs: in which the probes are.
+            start: returns from where a container is to be measured.
+        """
+        self.unbased.clear()
         for container in self.names:
-            probe = self.probe(container)
-            if container in self._sources:
-                present, since = self._counts.get(container), wave_probe(container)
-            else:
-                present, since = counted_elements(inputs.probe(probe)), None
+            probe, found = self.probe(container), start(container)
+            since, present = found.since, found.elements
+            if since is None:
+                present = counted_elements(inputs.probe(probe))
+            if not found.known:
+                self.unbased.add(container)
             if present is None:
                 self.elements.pop(container, None)
             else:
@@ -110,7 +121,8 @@ class ContainersAbove:
             if row is None:
                 continue
             probe = self.probe(container)
-            asked = question_on(inputs.probe(probe), probe, moment, UserMetric(metric))
+            until = self._until(container, inputs)
+            asked = question_on(inputs.probe(probe), probe, moment, UserMetric(metric), until)
             question = self._impacts.question(probe, moment, row, asked)
             if question is not None:
                 yield question
@@ -125,6 +137,8 @@ class ContainersAbove:
 
     def unknown(self, container: str, wave: Wave, version: int) -> str:
         """Return why a container of which ``rows`` gives nothing has none."""
+        if container in self.unbased:
+            return f"nobody knows how it was when `{self._output}` was made"
         if not self._own(container):
             return "not all of its values are"
         return self._impacts.failure(self.probe(container), (float(wave.number), float(version)))
@@ -142,20 +156,22 @@ class ContainersAbove:
         self, container: str, inputs: Inputs, wave: Wave, version: int, shown: float
     ) -> Row | None:
         """Return headgate's own features of a container; None where its values are not known."""
-        parts = inputs.probe(self.probe(container))
-        if not is_known(parts):
+        parts, until = inputs.probe(self.probe(container)), self._until(container, inputs)
+        if not is_known(parts) or container in self.unbased:
+            return None
+        if until.elements is None and not until.is_now:
             return None
         meter, present = self._meters[container], self.elements.get(container)
         if present is None and meter.needs_elements:
             return None
-        measured = meter.impact(parts, present)
+        measured = meter.impact(parts, present, until)
         if measured.unknown:
             return None
         counted = container in self._sources
         context = WaveContext(
             time=wave.time,
             age=wave.number - version,
-            updates=updates_of(parts) if counted else 0,
+            updates=updates_of(parts) - until.updates if counted else 0,
             last_updates=self._sources[container] if counted else 0,
             shown=shown,
         )

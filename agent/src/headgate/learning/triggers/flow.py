@@ -16,6 +16,7 @@ from headgate.engine import (
 )
 from headgate.events import ContainerId
 from headgate.learning.triggers.above import ContainersAbove, wave_probe
+from headgate.learning.triggers.bases import Base, Bases
 from headgate.learning.triggers.output_state import OutputState
 from headgate.learning.triggers.outputs import BoundedOutput
 from headgate.learning.triggers.renewal import Renewal
@@ -50,6 +51,8 @@ class StepState(Struct):
     held: bool = False
     """True while the step waits for another one, with the same reader, that still runs on the wave
     that this step has run on."""
+    bases: dict[str, Base] = {}
+    """By probe, the containers that are kept as the step's runs have read them."""
 
 
 class Member(Protocol):
@@ -78,6 +81,18 @@ class LearnedFlow:
         """Of each source in the last wave."""
         self.counts: dict[str, int] = {}
         """n of each source at the end of the last wave, where it is known."""
+        above = {
+            o: tuple(c for c in self.graph.above(o) if c not in opaque) for o in settings.outputs
+        }
+        below = self.graph.below(settings.outputs)
+        self.bases = Bases(
+            self.graph,
+            {
+                step: frozenset(c for o in outputs for c in above[o])
+                for step, outputs in below.items()
+            },
+            self,
+        )
         self.outputs = {
             name: BoundedOutput(
                 spec.name,
@@ -92,17 +107,17 @@ class LearnedFlow:
                 ),
                 ContainersAbove(
                     name,
-                    [c for c in self.graph.above(name) if c not in opaque],
+                    above[name],
                     self.updates,
-                    self.counts,
                     settings.impacts,
+                    self.bases.until,
                 ),
             )
             for name, output in settings.outputs.items()
         }
-        self.below = self.graph.below(self.outputs)
-        above = {container for output in self.outputs.values() for container in output.above.names}
-        unread = [repr(container) for container in settings.impacts if container not in above]
+        self.below = below
+        predicting = {container for containers in above.values() for container in containers}
+        unread = [repr(container) for container in settings.impacts if container not in predicting]
         if unread:
             words = f"impacts of {', '.join(unread)}: no output is predicted from it; leave it out"
             raise SpecificationError((words,))
@@ -138,6 +153,19 @@ class LearnedFlow:
             for name, each in self.outputs.items()
             if name in outputs or above & set(self.graph.above(name))
         )
+
+    @property
+    def number(self) -> int:
+        """Number of the last wave that has ended."""
+        return self.wave.number
+
+    def holder(self, step: str) -> StepState:
+        """Return what is known of a step."""
+        return self.members[step].state
+
+    def source_probe(self, container: str) -> str:
+        """Return the probe that was reset when the last wave ended."""
+        return wave_probe(container)
 
     def version(self, output: str) -> int:
         """Return the wave in which an output was made last."""
@@ -229,6 +257,8 @@ class LearnedFlow:
             for output in self.outputs.values():
                 if container in output.above.names:
                     yield Probe(output.above.probe(container), (ContainerId(container),))
+        for probe, container in self.bases.probes(step):
+            yield Probe(probe, (ContainerId(container),))
         for output in self.outputs.values():
             if self.graph.writers[output.name] == step:
                 yield Probe(output.error_probe, (ContainerId(output.name),))

@@ -50,3 +50,5 @@ class OutputState(Struct):
     """The first and the last wave that the model was trained on, where that is known."""
     due: int = 0
     """The last wave that it was to be made of, by the last look in it; 0 where it was not."""
+    unbased: set[str] = set()
+    """Containers above the output of which nobody knows how they were for its last run."""

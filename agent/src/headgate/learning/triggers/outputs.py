@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headgate.engine import (
@@ -21,6 +21,7 @@ from headgate.learning.impact import Changes
 from headgate.learning.looks import Looks
 from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.above import ContainersAbove
+from headgate.learning.triggers.bases import Start
 from headgate.learning.triggers.consultation import Lost
 from headgate.learning.triggers.errors import ErrorMeter, MeasuredError
 from headgate.learning.triggers.metering import mean_of
@@ -61,7 +62,7 @@ class BoundedOutput:
         self.settings = settings
         self.above = above
         self._error = ErrorMeter(name, settings.metric)
-        self.state = OutputState(error=self._error.state, elements=above.elements)
+        self.load(OutputState())
         self.model: Model | None = None
         self._dataflow = dataflow
         self._audit = audit
@@ -84,7 +85,7 @@ class BoundedOutput:
     def load(self, state: OutputState) -> None:
         """Go on from what was saved."""
         self.state = state
-        self.above.elements = state.elements
+        self.above.elements, self.above.unbased = state.elements, state.unbased
         self._error.load(state.error)
 
     # -- models
@@ -339,9 +340,9 @@ class BoundedOutput:
 
     # -- what it hears
 
-    def launched(self, inputs: Moment, wave: int) -> None:
-        """Take note that a run is about to make it of what was there when a wave ended."""
-        self.above.launched(inputs)
+    def launched(self, inputs: Moment, wave: int, start: Callable[[str], Start]) -> None:
+        """Take note that a run is about to make it of a wave; see ``ContainersAbove.launched``."""
+        self.above.launched(inputs, start)
         self.state.making = None if self._decider is None else self._decider.judged_in(wave)
 
     def committed(self, inputs: Moment, wave: int) -> MetricQuestion | None:

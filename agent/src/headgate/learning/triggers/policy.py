@@ -9,6 +9,7 @@ that runs has its stale ancestors run first, so that what is shown is the output
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
@@ -77,6 +78,8 @@ class Learned(TriggerPolicy):
         self.name = spec.name
         self.state = StepState()
         self._flow = flow
+        self._rested = False
+        """True once the probes that are not needed rest."""
         self._reads = next(s.reads for s in flow.graph.steps if s.name == spec.name)
         self._writes = tuple(o for o in flow.outputs if flow.graph.writers[o] == spec.name)
         self._sources = tuple(c for c in flow.updates if flow.first_readers[c] == spec.name)
@@ -133,7 +136,7 @@ class Learned(TriggerPolicy):
             words = f"{wish.words}; {' and '.join(f'`{n}`' for n in stale)} first"
             missing = f"{' and '.join(f'`{n}`' for n in stale)} to run on this wave"
             return RunFirst(stale, _unreached(words, missing, wish.data))
-        return RunNow(_result(wish))
+        return RunNow(_result(wish, wave))
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
         """Return what it would say, changing nothing."""
@@ -206,6 +209,11 @@ class Learned(TriggerPolicy):
         flow, state = self._flow, self.state
         for name in self._writes:
             flow.outputs[name].wave_over(state.wave, flow)
+        if not self._rested:
+            self._rested = True
+            flow.bases.rest(self.name, inputs)
+        for container in self._sources:
+            flow.bases.source_changes(container, state.wave, inputs)
         flow.begin(wave)
         state.wave, state.time = flow.wave.number, flow.wave.time
         for container in self._sources:
@@ -242,8 +250,11 @@ class Learned(TriggerPolicy):
         """Take note that a run begins, and on which wave."""
         state, wave = self.state, self._flow.wave_at_hand(self.name)
         state.launched, state.launched_time, state.running = wave.number, wave.time, True
+        bases = self._flow.bases
+        bases.launched(self.name, inputs)
+        start = partial(bases.start, self.name, wave=wave.number)
         for name in self._writes:
-            self._flow.outputs[name].launched(inputs, wave.number)
+            self._flow.outputs[name].launched(inputs, wave.number, start)
         return ()
 
     def committed(self, inputs: Moment) -> Sequence[Response]:
@@ -251,13 +262,15 @@ class Learned(TriggerPolicy):
         state = self.state
         version = state.version = state.launched
         state.version_time, state.running = state.launched_time, False
+        self._flow.bases.committed(self.name, inputs)
         outputs = map(self._flow.outputs.__getitem__, self._writes)
         asked = _ask_metrics([output.committed(inputs, version) for output in outputs])
         return (*asked, *self._held())
 
-    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+    def failed(self, inputs: Moment) -> Sequence[Response]:
         """Take note that nobody knows what the outputs of the step are of."""
         self.state.running = False
+        self._flow.bases.failed(self.name, inputs)
         for name in self._writes:
             self._flow.outputs[name].failed()
         return self._held()
@@ -391,9 +404,10 @@ def _unreached(words: str, missing: str, data: Data | None = None) -> TriggerRes
     return TriggerResult(reached=False, words=words, missing=missing, data=data or {})
 
 
-def _result(wish: Wish) -> TriggerResult:
+def _result(wish: Wish, launched_on: Wave | None = None) -> TriggerResult:
     missing = "" if wish.wanted else "a wave that changes more"
-    return TriggerResult(wish.wanted, wish.words, missing, wish.data)
+    data = wish.data if launched_on is None else {**wish.data, "wave": float(launched_on.number)}
+    return TriggerResult(wish.wanted, wish.words, missing, data)
 
 
 def learned(spec: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, TriggerPolicy]:
