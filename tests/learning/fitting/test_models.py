@@ -25,6 +25,7 @@ from headgate.learning.fitting.models import _alone, _calibrated, _Found, _toget
 from headgate.learning.fitting.training import TrainedOutput, train
 from headgate.learning.pairs import Table
 from headgate.learning.simulation import Bounded, ClosedLoop, Graph, Step, staged_loop
+from headgate.learning.spacing import Spacing
 
 WAVES = 240
 
@@ -128,7 +129,9 @@ def test_an_output_without_a_threshold_is_made_however_harmless_it_looked_from_n
 
 
 def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:
-    return TrainedOutput(target, Bounded(errors, target.bound, scores), scores, {}, {})
+    waves, ages = errors.shape
+    spacing = Spacing(np.arange(waves), ages - 1)
+    return TrainedOutput(target, Bounded(errors, target.bound, scores), scores, {}, {}, spacing)
 
 
 def test_what_does_not_hold_beside_another_output_is_tightened() -> None:

@@ -58,7 +58,7 @@ def test_a_simulated_run_restarts_where_its_error_passes_the_bound() -> None:
 
 
 def test_waves_past_the_horizon_are_no_examples() -> None:
-    found = decided_pairs(np.array([True, False, False, False, True, False]), 2)
+    found = decided_pairs(np.array([True, False, False, False, True, False]), np.zeros((6, 3)))
     assert list(zip(found.waves.tolist(), found.ages.tolist(), strict=True)) == [
         (1, 1),
         (2, 2),

@@ -94,6 +94,7 @@ from headgate.learning.pairs import (
     features,
     measured_pairs,
     questions,
+    spacing_of,
 )
 from headgate.learning.predictor import (
     FOLLOWED,
@@ -117,6 +118,7 @@ from headgate.learning.simulation import (
     staged_loop,
     stages,
 )
+from headgate.learning.spacing import Spacing
 from headgate.learning.triggers.consultation import (
     Lost,
     Measure,
@@ -208,6 +210,7 @@ __all__ = [
     "Relearn",
     "Residuals",
     "ServiceWaves",
+    "Spacing",
     "StagePolicy",
     "StagedLoop",
     "Step",
@@ -270,6 +273,7 @@ __all__ = [
     "service_labels",
     "service_pairs",
     "settings_of",
+    "spacing_of",
     "staged_loop",
     "stages",
     "trigger_of",

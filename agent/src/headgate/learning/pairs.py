@@ -3,6 +3,10 @@
 In training every step runs in every wave (SmartFlux, section 3), so the synchronous state of all
 waves is known. Any wave may then stand for the last run before any other: a table of pairs holds
 them all, up to an age, and every policy can be tried on it.
+
+Where runs outlast waves, some waves end while a step still runs on an earlier one. These are in no
+table: its waves are those in which every step ran, and the age of a pair counts these. How many
+waves lie between the two, and which updates came in them, is known besides and is what models see.
 """
 
 from __future__ import annotations
@@ -35,10 +39,11 @@ from headgate.learning.impact import (
     measure,
     version_of,
 )
+from headgate.learning.spacing import Spacing
 from headgate.learning.user_metrics import question_about
 
 Table = npt.NDArray[np.float64]
-"""By wave and age, shape (T, H+1). What is older than the first wave is NaN; age 0 is 0."""
+"""By wave and age, shape (T, H+1). Pairs that do not exist are NaN; age 0 is 0."""
 FeatureTable = npt.NDArray[np.float32]
 """By wave, age and feature, shape (T, H+1, k); zeros where there is no such pair."""
 
@@ -53,12 +58,17 @@ class ContainerHistory(Struct, frozen=True, eq=False):
 
     values: Values
     """x of every element that there ever was, 0 where it is not there; shape (T, elements)."""
-    elements: npt.NDArray[np.int64]
+    elements: Counts
     """n: how many are there, shape (T,)."""
-    updates: npt.NDArray[np.int64]
+    updates: Counts
     """Updates in each wave, shape (T,)."""
     times: Values
     """The waves' own times in Unix seconds, shape (T,)."""
+    numbers: Counts | None = None
+    """Numbers of the waves, rising, shape (T,); None where they follow one another."""
+    counted: Counts | None = None
+    """Updates up to and with each wave, those of waves between included, shape (T,); None where
+    there are no waves between."""
 
     @property
     def waves(self) -> int:
@@ -75,14 +85,20 @@ class GivenImpact(Struct, frozen=True, eq=False):
     """By wave and age, finite."""
 
 
+def spacing_of(history: ContainerHistory, horizon: int) -> Spacing:
+    """Return which pairs of a history's waves are no farther apart than a horizon, in waves."""
+    numbers = history.numbers
+    return Spacing(np.arange(history.waves) if numbers is None else numbers, horizon)
+
+
 class MeasuredPairs(Struct, frozen=True, eq=False):
     """How far a container has moved between any two of its waves that are not too far apart."""
 
     impacts: Impacts
-    """By wave and age, shape (T, H+1); of nothing at age 0 and before the first wave."""
+    """By wave and age, shape (T, H+1); of nothing where there is no such pair."""
     means: Values
     """Mean of the container's values by wave, shape (T,)."""
-    updates: npt.NDArray[np.int64]
+    updates: Counts
     """Updates in each wave, shape (T,)."""
     times: Values
     """The waves' own times in Unix seconds, shape (T,)."""
@@ -93,6 +109,10 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     changes accumulate; None where none was asked."""
     impact: GivenImpact | None = None
     """A further feature; None where the container has no metric of the user's."""
+    counted: Counts | None = None
+    """See ``ContainerHistory``."""
+    spacing: Spacing | None = None
+    """Which pairs there are; None where the waves follow one another."""
 
     @property
     def waves(self) -> int:
@@ -101,8 +121,13 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
 
     @property
     def horizon(self) -> int:
-        """H, in waves."""
+        """H, the largest age."""
         return int(self.impacts.changed.shape[1]) - 1
+
+    @property
+    def spaced(self) -> Spacing:
+        """Which pairs there are."""
+        return self.spacing or Spacing(np.arange(self.waves), self.horizon)
 
     @property
     def deciles(self) -> Values:
@@ -124,6 +149,8 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
             means=self.means[:waves],
             updates=self.updates[:waves],
             times=self.times[:waves],
+            counted=None if self.counted is None else self.counted[:waves],
+            spacing=None if self.spacing is None else self.spacing.until(waves),
             given=None if self.given is None else self.given[:waves],
             impact=None
             if self.impact is None
@@ -140,19 +167,22 @@ def measured_pairs(
 
     Args:
         history: of the container.
-        horizon: H, in waves.
+        horizon: how many waves the two of a pair are apart at most.
         levels: deciles of the container in training, shape (9,); None where it is above none.
 
     Raises:
         ValueError: parts of the history are of different numbers of waves.
     """
     lengths = {len(history.values), len(history.elements), len(history.updates), len(history.times)}
+    lengths |= {len(part) for part in (history.numbers, history.counted) if part is not None}
     if len(lengths) != 1:
         message = f"a container's history has parts of {sorted(lengths)} waves; they must be equal"
         raise ValueError(message)
     known = bounded(history.values)
     large = np.abs(known).max(1, initial=0.0) > _LARGEST_VALUE
     known[large] = 0.0
+    spacing = spacing_of(history, horizon)
+    horizon = spacing.horizon
     found = Impacts.blank((history.waves, horizon + 1), 0 if levels is None else len(levels))
     rows = max(1, _BLOCK // max(1, known.shape[1]))
     states = _States(history, known, levels, rows)
@@ -166,7 +196,15 @@ def measured_pairs(
     for wave in np.flatnonzero(large):
         sums[wave] = version_of(history.values[wave]).sum
     means = sums / np.maximum(1, history.elements)
-    return MeasuredPairs(found, means, history.updates, history.times, levels)
+    return MeasuredPairs(
+        found,
+        means,
+        history.updates,
+        history.times,
+        levels,
+        counted=history.counted,
+        spacing=None if history.numbers is None else spacing,
+    )
 
 
 def _measure_large(
@@ -342,7 +380,7 @@ def errors(pairs: MeasuredPairs, metric: OutputMetric, changes: Changes = Change
         found = pairs.given
     if changes is Changes.ACCUMULATE:
         found = _accumulated(found[:, 1], pairs.horizon)
-    return np.where(_there(pairs), found, np.nan)
+    return np.where(pairs.spaced.there(pairs.horizon), found, np.nan)
 
 
 def _accumulated(steps: Values, horizon: int) -> Table:
@@ -354,21 +392,28 @@ def _accumulated(steps: Values, horizon: int) -> Table:
 
 
 def questions(
-    history: ContainerHistory, horizon: int, output: str, metric: UserMetric
+    history: ContainerHistory,
+    horizon: int,
+    output: str,
+    metric: UserMetric,
+    most: int | None = None,
 ) -> Iterator[tuple[int, int, float | MetricQuestion]]:
     """Yield wave, age and what a metric has to be asked for ε of each pair; see ``question_about``.
 
     Args:
         history: of the output.
-        horizon: H, in waves.
+        horizon: how many waves the two of a pair are apart at most.
         output: the container.
         metric: of the output.
+        most: the largest age that is asked about; all of them by default.
     """
+    spacing = spacing_of(history, horizon)
+    there = spacing.there(min(spacing.horizon, horizon if most is None else most))
     for wave in range(history.waves):
         now, present = history.values[wave], int(history.elements[wave])
-        for age in range(1, min(wave, horizon) + 1):
+        for age in np.flatnonzero(there[wave, 1:]) + 1:
             then, moment = history.values[wave - age], (float(wave), float(age))
-            yield wave, age, question_about(now, then, present, output, moment, metric)
+            yield wave, int(age), question_about(now, then, present, output, moment, metric)
 
 
 def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
@@ -393,18 +438,18 @@ def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
         raise ValueError(message)
     waves, ages = np.ogrid[: pairs.waves, : pairs.horizon + 1]
     then = np.maximum(0, waves - ages)
-    counted = np.concatenate(([0], np.cumsum(pairs.updates)))
+    counted = np.cumsum(pairs.updates) if pairs.counted is None else pairs.counted
     contexts = WaveContexts(
         clock=clocks_of(pairs.times)[:, None],
-        age=ages,
-        updates=counted[waves + 1] - counted[then + 1],
+        age=pairs.spaced.apart(pairs.horizon),
+        updates=counted[waves] - counted[then],
         last_updates=pairs.updates[:, None],
         shown=shown[then],
     )
     table = rows_of(pairs.impacts, contexts)
     if pairs.impact is not None:
         table = with_own(table, pairs.impact.table)
-    table[~_there(pairs)] = 0.0
+    table[~pairs.spaced.there(pairs.horizon)] = 0.0
     table[:, 0] = 0.0
     return table
 
@@ -412,10 +457,3 @@ def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
 def feature_names(pairs: MeasuredPairs) -> tuple[str, ...]:
     """Return the names of the columns of ``features``."""
     return FEATURES if pairs.impact is None else (*FEATURES, pairs.impact.entry)
-
-
-def _there(pairs: MeasuredPairs) -> npt.NDArray[np.bool_]:
-    """Return whether there is a wave of that age, by wave and age, shape (T, H+1)."""
-    waves, ages = np.ogrid[: pairs.waves, : pairs.horizon + 1]
-    there: npt.NDArray[np.bool_] = ages <= waves
-    return there

@@ -115,6 +115,9 @@ class RecordedRun(Struct, frozen=True):
     seconds: float | None
     """From launch to commit; None where the end is not known."""
     wave: int
+    """How many waves had ended when it was launched."""
+    on: int = 0
+    """Number of the wave that it was on, by its trigger; 0 where that is not recorded."""
 
 
 class Recording:
@@ -163,6 +166,7 @@ class Recording:
                 end,
                 seconds,
                 bisect_left(self.waves, i),
+                _wave_of(decision),
             )
             found.setdefault(decision.action, []).append(run)
         return {action: tuple(runs) for action, runs in found.items()}
@@ -200,6 +204,12 @@ class Recording:
             for i, m in enumerate(self.decisions)
             if m.kind in (DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED)
         }
+
+
+def _wave_of(launch: ReplayedDecision) -> int:
+    """Return the wave that a trigger has launched a run on; 0 where it did not say."""
+    wave = None if launch.result is None else launch.result.data.get("wave")
+    return int(wave) if isinstance(wave, float | int) else 0
 
 
 def _by_unknown_model(decision: ReplayedDecision) -> bool:

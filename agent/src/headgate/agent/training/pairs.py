@@ -118,6 +118,7 @@ def wave_pairs(
         output = target.output
         table = errors(measured[output], target.metric, target.changes)
         times = measured[output].times
+        there = measured[output].spaced.there(measured[output].horizon)[:, 1:].sum(1).tolist()
         # What is not measured is opaque.
         above = [container for container in graph.above(output) if container in measured]
         metric = _plain_metric(target)
@@ -127,7 +128,7 @@ def wave_pairs(
             levels = tuple(levels_above[container].tolist())
             shown = features(measured[container], measured[output].means)[..., : len(FEATURES)]
             for place in range(1, len(numbers)):
-                ages = slice(1, min(place, measured[output].horizon) + 1)
+                ages = slice(1, 1 + there[place])
                 key = PairKey(
                     dataflow, output, container, round(1000 * submitted), numbers[place], alike
                 )

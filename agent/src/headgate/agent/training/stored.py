@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -17,10 +18,14 @@ from headgate.learning import (
     LabelledRows,
     Model,
     OutputPairs,
+    Spacing,
     decode_model,
     log_ratio,
 )
 from headgate.settings import shell_word
+
+_AGE: Final = FEATURES.index("age")
+"""Column of the waves between the two of a pair."""
 
 
 class UnusablePairs(AgentError):
@@ -34,18 +39,28 @@ class Demand(Struct, frozen=True):
     """Of its errors."""
     above: tuple[str, ...]
     """The containers from which it is predicted, none of them opaque."""
+    reach: int = 1
+    """How many waves the two of a pair are apart at most."""
 
 
 class _Stretch(Struct, frozen=True):
     submitted: int
     waves: tuple[int, ...]
-    """One after the other."""
+    """One after the other, but for waves in which a run was under way."""
     sets: Mapping[str, str]
     """By output."""
 
 
+def wave_before(pairs: WavePairs) -> int:
+    """Return the wave of the training that precedes that of some pairs."""
+    return pairs.key.wave - int(pairs.features[0, _AGE])
+
+
 def stretch_of(
-    keys: Sequence[PairKey], demands: Mapping[str, Demand], waves: int
+    keys: Sequence[PairKey],
+    demands: Mapping[str, Demand],
+    waves: int,
+    before: Callable[[PairKey], int] = lambda key: key.wave - 1,
 ) -> tuple[PairKey, ...]:
     """Return the newest pairs of enough successive waves, or else of the longest stretch of them.
 
@@ -53,6 +68,7 @@ def stretch_of(
         keys: of all pairs of a dataflow.
         demands: by output: pairs of all of them are of the same waves.
         waves: that a training asks for; the first of them has no pair.
+        before: returns of a pair what ``wave_before`` does; asked where waves are missing.
 
     Raises:
         UnusablePairs: an output has none, or none that fit.
@@ -63,7 +79,16 @@ def stretch_of(
             group = groups[key.output].setdefault((key.submitted, key.set), {})
             group.setdefault(key.container, set()).add(key.wave)
     usable = {output: _usable(output, demand, groups[output]) for output, demand in demands.items()}
-    stretches = [each for first in usable[next(iter(demands))] for each in _shared(first, usable)]
+    output, demand = next(iter(demands.items()))
+
+    def follows(stretch: _Stretch, wave: int, last: int) -> bool:
+        if not 1 < wave - last <= demand.reach:
+            return wave - last == 1
+        place = stretch.submitted, wave, stretch.sets[output]
+        return before(PairKey(keys[0].dataflow, output, demand.above[0], *place)) == last
+
+    shared = [_shared(first, usable) for first in usable[output]]
+    stretches = [part for each in shared if each for part in _parts(each, follows)]
     if not stretches:
         raise UnusablePairs(
             f"the pairs of {_named(demands)} have no waves in common; train each for itself, with "
@@ -128,29 +153,35 @@ def _is_of(alike: str, metric: ErrorMetric) -> bool:
 
 def _shared(
     first: tuple[int, str], usable: Mapping[str, Mapping[tuple[int, str], set[int]]]
-) -> Iterable[_Stretch]:
-    """Yield the stretches of waves that a set of the first output shares with all others."""
+) -> _Stretch | None:
+    """Return the waves that a set of the first output shares with all others; None without any."""
     submitted = first[0]
     output, *others = usable
     sets, waves = {output: first[1]}, usable[output][first]
     for other in others:
         found = {alike: each for (when, alike), each in usable[other].items() if when == submitted}
         if not found:
-            return
+            return None
         sets[other] = max(found, key=lambda alike: (len(found[alike] & waves), alike))
         waves = waves & found[sets[other]]
-    ordered = sorted(waves)
-    begins = [i for i, wave in enumerate(ordered) if i == 0 or wave != ordered[i - 1] + 1]
-    for begin, end in zip(begins, [*begins[1:], len(ordered)], strict=True):
-        yield _Stretch(submitted, tuple(ordered[begin:end]), sets)
+    return _Stretch(submitted, tuple(sorted(waves)), sets) if waves else None
+
+
+def _parts(whole: _Stretch, follows: Callable[[_Stretch, int, int], bool]) -> Iterable[_Stretch]:
+    """Yield the parts of some waves in which each follows the one before."""
+    begin, waves = 0, whole.waves
+    for end in range(1, len(waves) + 1):
+        if end == len(waves) or not follows(whole, waves[end], waves[end - 1]):
+            yield _Stretch(whole.submitted, waves[begin:end], whole.sets)
+            begin = end
 
 
 def output_pairs_of(pairs: Sequence[WavePairs], horizon: int) -> OutputPairs:
     """Return the pairs of an output as training takes them.
 
     Args:
-        pairs: of successive waves, the same for each container; one at least.
-        horizon: H, in waves.
+        pairs: of waves that follow one another, the same for each container; one at least.
+        horizon: how many waves the two of a pair are apart at most.
 
     Raises:
         UnusablePairs: they look back on fewer waves than the horizon, were not measured alike, or
@@ -161,12 +192,15 @@ def output_pairs_of(pairs: Sequence[WavePairs], horizon: int) -> OutputPairs:
         by_container.setdefault(one.key.container, []).append(one)
     check_alike(pairs)
     tables, levels, found = {}, {}, []
+    spacing = _spacing(next(iter(by_container.values())), horizon)
+    most = spacing.horizon
+    there = spacing.there(most)[:, 1:].sum(1)
     for container, rows in by_container.items():
-        known = np.full((len(rows) + 1, horizon + 1), np.nan)
+        known = np.full((len(rows) + 1, most + 1), np.nan)
         known[:, 0] = 0.0
         table = np.zeros((*known.shape, rows[0].features.shape[1]), np.float32)
         for place, one in enumerate(rows, 1):
-            ages = min(place, horizon)
+            ages = int(there[place])
             if len(one.errors) < ages:
                 raise UnusablePairs(
                     f"pairs of `{one.key.output}` look back on {len(one.errors)} waves, and the "
@@ -182,7 +216,16 @@ def output_pairs_of(pairs: Sequence[WavePairs], horizon: int) -> OutputPairs:
         raise _spoiled(pairs[0].key, "have other errors from one container than from another")
     times = [one.basis.time for one in next(iter(by_container.values())) if one.basis is not None]
     names = {container: FEATURES[: table.shape[-1]] for container, table in tables.items()}
-    return OutputPairs(found[0], tables, levels, names, times[0], times[-1])
+    return OutputPairs(found[0], tables, levels, names, times[0], times[-1], spacing)
+
+
+def _spacing(rows: Sequence[WavePairs], reach: int) -> Spacing:
+    """Return the spacing of the waves of pairs, the first before them included."""
+    numbers = [wave_before(rows[0]), *(one.key.wave for one in rows)]
+    for one, last in zip(rows, numbers, strict=False):
+        if wave_before(one) != last:
+            raise _spoiled(one.key, f"do not follow those at wave {last}")
+    return Spacing(np.array(numbers, np.int64), reach)
 
 
 def keys_of_models(keys: Iterable[PairKey], models: Mapping[str, bytes]) -> tuple[PairKey, ...]:

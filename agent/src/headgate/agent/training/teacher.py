@@ -1,14 +1,16 @@
 """Synchronous states of containers, rebuilt from what was recorded: what models are trained on.
 
 SmartFlux, section 3: in training every step runs in every wave. What no step writes is taken as it
-is when a wave ends, what a step writes as it is when its run of the wave has finished.
+is when a wave ends, what a step writes as it is when its run of the wave has finished. Where runs
+outlast waves every step runs as often as it can: a wave that ends while a run is under way is left
+out, with its updates counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +28,8 @@ from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage, update
 from headgate.learning import ContainerHistory, Graph, ServiceWaves, opaque_containers
 from headgate.replay import RecordedTables, RecordedUpdate, Recording, ReplayedDecision, Write
 
+_OUTLASTED: Final = "it ended while a run on an earlier wave was under way"
+
 
 class Wanted(Struct, frozen=True):
     """Which waves are to be taught."""
@@ -38,6 +42,8 @@ class Wanted(Struct, frozen=True):
     """The oldest that is looked at."""
     since: int = 0
     """Position of the decision before which the dataflow was another."""
+    reach: int = 0
+    """How many waves lie between two that are taught at most; 0 for any number."""
 
 
 class LeftOut(Struct, frozen=True):
@@ -51,7 +57,8 @@ class Lesson(Struct, frozen=True, eq=False):
     """The newest stretch of synchronous waves that is long enough, else the longest."""
 
     waves: tuple[int, ...]
-    """Their numbers, one after the other."""
+    """Their numbers, rising. Between two of them are only waves that ended while a run of the
+    stretch was under way."""
     histories: Mapping[str, ContainerHistory]
     """By container: of the outputs, and of all from which they are predicted."""
     left_out: tuple[LeftOut, ...]
@@ -174,13 +181,7 @@ class _Teacher:
             number = recording.decisions[place].wave
             numbers.append(number or (numbers[-1] if numbers else 0) + 1)
         self._numbers = dict(zip(recording.waves, numbers, strict=True))
-        self._run_waves = {
-            run.run: numbers[run.wave - 1]
-            for step in self._steps
-            for run in recording.runs.get(step, ())
-            if run.wave
-        }
-        """The wave on which each run was launched."""
+        self._runs = _Runs(recording, graph, self._steps, numbers)
 
     # -- what was recorded
 
@@ -298,7 +299,7 @@ class _Teacher:
 
     def _finish(self, decision: ReplayedDecision) -> None:
         self._lose_what_was_announced()
-        number = self._run_waves.get(decision.run, 0)
+        number = self._runs.waves.get(decision.run, 0)
         wave = self._waves.get(number)
         if wave is None or not self._asked(number):
             return
@@ -320,11 +321,21 @@ class _Teacher:
         """Return what can be learned from."""
         first = max(self._wanted.first, min(self._waves, default=self._wanted.first))
         reasons = {n: self._reason(n, self._steps) for n in range(first, self._wanted.last + 1)}
-        good = [number for number, reason in reasons.items() if not reason]
-        stretches = [
-            [number for _, number in group]
-            for _, group in groupby(enumerate(good), lambda pair: pair[1] - pair[0])
-        ]
+        stretches: list[list[int]] = [[]]
+        too_far: list[int] = []
+        reach = self._wanted.reach
+        for number, reason in reasons.items():
+            if reason:
+                if reason != _OUTLASTED:
+                    stretches.append([])
+                continue
+            last = stretches[-1][-1] if stretches[-1] else number
+            if 0 < reach < number - last:
+                too_far += range(last + 1, number)
+                stretches.append([])
+            stretches[-1].append(number)
+        words = f"runs take longer than `horizon`, which is {reach} waves: raise it"
+        reasons.update(dict.fromkeys(too_far, words))
         long = [each for each in stretches if len(each) >= self._wanted.waves]
         chosen = long[-1] if long else max(reversed(stretches), key=len, default=[])
         chosen = chosen[-self._wanted.waves :]
@@ -368,6 +379,8 @@ class _Teacher:
         idle = [step for step in steps if step not in wave.ran]
         if wave.doubt or not idle:
             return wave.doubt
+        if self._runs.outlasted(number, idle):
+            return _OUTLASTED
         return f"{' and '.join(f'`{step}`' for step in idle)} did not run"
 
     def _history(self, container: str, chosen: Sequence[int]) -> ContainerHistory:
@@ -377,9 +390,80 @@ class _Teacher:
         for row, state in zip(values, states, strict=True):
             row[np.searchsorted(known, state.elements)] = state.values
         waves = [self._waves[number] for number in chosen]
+        numbers = np.array(chosen, np.int64)
+        between = range(chosen[0], chosen[-1] + 1)
+        updates = [self._updates(number, container) or 0 for number in between]
         return ContainerHistory(
             values,
             np.array([state.count for state in states], np.int64),
             np.array([wave.updates.get(container, 0) for wave in waves], np.int64),
             np.array([wave.time for wave in waves]),
+            numbers,
+            np.cumsum(updates, dtype=np.int64)[numbers - chosen[0]],
         )
+
+
+class _Runs:
+    """The runs of some steps, and the waves that they were on.
+
+    Args:
+        recording: in which they are.
+        graph: of the steps, predecessors first.
+        steps: whose runs they are.
+        numbers: of the waves that have ended, in their order.
+    """
+
+    def __init__(
+        self, recording: Recording, graph: Graph, steps: Collection[str], numbers: Sequence[int]
+    ) -> None:
+        self.waves: dict[str, int] = {}
+        """By run; those of which it is not known are not there."""
+        self._wave_ends = dict(zip(numbers, recording.waves, strict=True))
+        """Position of the decision with which each wave ended."""
+        self._makers = {
+            each.name: {graph.writers[c] for c in each.reads if c in graph.writers} & set(steps)
+            for each in graph.steps
+            if each.name in steps
+        }
+        self._others = {step: self._awaited_by(step, graph) for step in self._makers}
+        """Steps for whose runs on an earlier wave each step may have to wait."""
+        self._ends: dict[str, dict[int, int]] = {}
+        """By step and wave, the end of the run on it; rising."""
+        for step, makers in self._makers.items():
+            ends = self._ends.setdefault(step, {})
+            for run in recording.runs.get(step, ()):
+                number = run.on or (numbers[run.wave - 1] if run.wave else 0)
+                if not run.on and any(self._made(m, run.launched) != number for m in makers):
+                    number = 0  # it was on what the steps before it had made, of whichever wave
+                if number:
+                    self.waves[run.run] = number
+                if number and run.ended is not None:
+                    ends[number] = run.ended
+
+    def _awaited_by(self, step: str, graph: Graph) -> set[str]:
+        read_with = {
+            maker for makers in self._makers.values() if step in makers for maker in makers
+        }
+        found = {name for maker in read_with for name in (*graph.ancestors[maker], maker)}
+        return (found | {step}) & self._makers.keys()
+
+    def _made(self, step: str, moment: int) -> int:
+        """Return the wave of the last run of a step that had ended before a moment; 0: none had."""
+        return max((n for n, ended in self._ends[step].items() if ended < moment), default=0)
+
+    def outlasted(self, number: int, idle: Collection[str]) -> bool:
+        """Return whether steps did not run on a wave as runs on earlier ones were under way."""
+        for step in idle:
+            if self._makers[step] & set(idle):
+                continue
+            came = [self._ends[maker][number] for maker in self._makers[step]]
+            ready = max((self._wave_ends[number], *came))
+            if not any(self._is_at_work(each, number, ready) for each in self._others[step]):
+                return False
+        return True
+
+    def _is_at_work(self, step: str, number: int, moment: int) -> bool:
+        """Return whether a run of a step on a wave before one ended after a moment."""
+        ends = self._ends[step]
+        before = max((wave for wave in ends if wave < number), default=0)
+        return bool(before) and ends[before] > moment

@@ -185,6 +185,7 @@ def learn(
         task.waves,
         max(1, task.since, task.last - _LOOK_BACK * task.waves + 1),
         _since(recording, task.spec),
+        settings.horizon,
     )
     lesson = teach(recording, events, partitions, task.spec, graph, task.outputs, wanted)
     if not lesson.waves:
@@ -261,7 +262,7 @@ def demands_of(spec: DataflowSpec, outputs: Sequence[str]) -> dict[str, Demand]:
                 f"`{output}` is learned from what users' metrics say or from changes that "
                 "accumulate, and pairs are kept without these; train it on a recording"
             )
-        found[output] = Demand(metric, tuple(numeric.above(output)))
+        found[output] = Demand(metric, tuple(numeric.above(output)), settings.horizon)
     return found
 
 

@@ -22,6 +22,7 @@ from headgate.learning import (
     Table,
     amount_in,
     questions,
+    spacing_of,
 )
 
 
@@ -43,6 +44,7 @@ def asked_amounts(
     horizon: int,
     container: str,
     metric: UserMetric,
+    most: int | None = None,
 ) -> AskedAmounts:
     """Return the errors of an output, or the impacts of a container, by a metric.
 
@@ -51,14 +53,16 @@ def asked_amounts(
     Args:
         process: in which it is computed.
         history: of the container.
-        horizon: H, in waves.
+        horizon: how many waves the two of a pair are apart at most.
         container: its name.
         metric: of the user's.
+        most: the largest age that is asked about; all of them by default.
     """
-    table = np.zeros((history.waves, horizon + 1))
+    ages = spacing_of(history, horizon).horizon if most is None else most
+    table = np.zeros((history.waves, ages + 1))
     asked = failed = 0
     first = ""
-    for wave, age, question in questions(history, horizon, container, metric):
+    for wave, age, question in questions(history, horizon, container, metric, ages):
         if not isinstance(question, MetricQuestion):
             table[wave, age] = question
             continue
@@ -127,9 +131,9 @@ def ask_users_metrics(
     try:
         for output, o in errors.items():
             assert isinstance(o.metric, UserMetric)  # noqa: S101 -- as chosen
-            neighbours = o.changes is Changes.ACCUMULATE
-            horizon = 1 if neighbours else settings.horizon
-            said = asked_amounts(process, histories[output], horizon, output, o.metric)
+            most = 1 if o.changes is Changes.ACCUMULATE else None
+            history = histories[output]
+            said = asked_amounts(process, history, settings.horizon, output, o.metric, most)
             found.errors[output] = said.table
             if said.failure:
                 found.failures[output] = f"{said.failure}; its error there is a violation"

@@ -306,7 +306,7 @@ def _model(
             )
             for container, limit in limits.items()
         },
-        horizon=trained.horizon,
+        horizon=trained.spacing.reach,
         waves=trained.waves,
         first_time=pairs.first_time,
         last_time=pairs.last_time,

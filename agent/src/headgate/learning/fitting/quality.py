@@ -75,12 +75,18 @@ def simulated_runs(errors: Table, bound: float) -> Examples:
     The simulated last run restarts where ε passes its bound. Waves past the horizon are left out.
     """
     loop = closed_loop(errors, errors, bound, bound, 0, len(errors))
-    return decided_pairs(loop.ran, errors.shape[1] - 1)
+    return decided_pairs(loop.ran, errors)
 
 
-def decided_pairs(ran: Flags, horizon: int) -> Examples:
-    """Return each wave but the first with the run before it, up to the horizon."""
+def decided_pairs(ran: Flags, errors: Table) -> Examples:
+    """Return each wave but the first with the run before it, where there is such a pair.
+
+    Args:
+        ran: whether the step ran, by wave.
+        errors: ε by wave and age; NaN where there is no such pair.
+    """
     waves = np.arange(1, len(ran))
-    latest = np.maximum.accumulate(np.where(ran, np.arange(len(ran)), 0))[:-1]
-    near = waves - latest <= horizon
-    return Examples(waves[near], (waves - latest)[near])
+    ages = waves - np.maximum.accumulate(np.where(ran, np.arange(len(ran)), 0))[:-1]
+    near = ages < errors.shape[1]
+    near[near] = ~np.isnan(errors[waves[near], ages[near]])
+    return Examples(waves[near], ages[near])

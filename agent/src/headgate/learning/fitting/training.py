@@ -38,6 +38,7 @@ from headgate.learning.pairs import (
 )
 from headgate.learning.predictor import FOLLOWED, ContainerModel, Residuals, log_ratio
 from headgate.learning.simulation import Bounded, Flags, Graph
+from headgate.learning.spacing import Spacing
 
 TENFOLD: Final = 10
 """Of the paper's cross-validation."""
@@ -103,11 +104,19 @@ class OutputPairs(Struct, frozen=True, eq=False):
     first_time: float
     """Of the first wave, in Unix seconds."""
     last_time: float
+    spacing: Spacing | None = None
+    """Which pairs there are; None where the waves follow one another."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """T and H."""
         return len(self.errors), int(self.errors.shape[1]) - 1
+
+    @property
+    def spaced(self) -> Spacing:
+        """Which pairs there are."""
+        waves, horizon = self.shape
+        return self.spacing or Spacing(np.arange(waves), horizon)
 
 
 class TrainedOutput(Struct, frozen=True, eq=False):
@@ -122,6 +131,8 @@ class TrainedOutput(Struct, frozen=True, eq=False):
     """By container above it, of all waves."""
     tables: Mapping[str, FeatureTable]
     """By container above it, as they were learned from."""
+    spacing: Spacing
+    """Which pairs there are."""
 
     @property
     def waves(self) -> int:
@@ -130,7 +141,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
 
     @property
     def horizon(self) -> int:
-        """H, in waves."""
+        """H, the largest age."""
         return int(self.bounded.errors.shape[1]) - 1
 
     def violated(self, examples: Examples) -> Flags:
@@ -199,12 +210,12 @@ class TrainedOutput(Struct, frozen=True, eq=False):
             adjustment: of its scores, see ``ContainerModel``.
         """
         table = self.tables[container]
-        waves, ages = pairs_of(self.waves, self.horizon)
+        waves, ages = known_pairs(self.spacing, self.horizon)
         lowest, highest = known_ranges(table[waves, ages])
         logs = log_ratio(self.bounded.errors, self.bounded.bound)
         residuals = logs - (self.bounded.scores[container] + adjustment)
         near = residuals[waves[ages <= _RESIDUAL_AGES], ages[ages <= _RESIDUAL_AGES]]
-        decided = decided_pairs(ran, self.horizon)
+        decided = decided_pairs(ran, self.bounded.errors)
         runs = ran[decided.waves]
         at_runs = residuals[decided.waves[runs], decided.ages[runs]]
         followed = at_runs if len(at_runs) >= _FEWEST_RUNS else near
@@ -217,15 +228,22 @@ class TrainedOutput(Struct, frozen=True, eq=False):
             residuals=Residuals(
                 float(np.quantile(followed, FOLLOWED)), max(float(near.std()), _SMALLEST_SPREAD)
             ),
-            persistence=self.bounded.persistence.get(container, {}),
+            persistence={
+                nearer: left ** (1.0 / self.spacing.gap)
+                for nearer, left in self.bounded.persistence.get(container, {}).items()
+            },
         )
 
 
 def pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:
-    """Return the later wave and the age of all pairs, shape (n,) each."""
-    later, ages = (grid.ravel() for grid in np.indices((waves, horizon + 1)))
-    there = (ages >= 1) & (ages <= later)
-    return later[there], ages[there]
+    """Return the later wave and the age of all pairs of successive waves, shape (n,) each."""
+    return known_pairs(Spacing(np.arange(waves), horizon), horizon)
+
+
+def known_pairs(spacing: Spacing, horizon: int) -> tuple[Waves, Waves]:
+    """Return the later wave and the age of all pairs up to an age, shape (n,) each."""
+    later, ages = np.nonzero(spacing.there(horizon)[:, 1:])
+    return later, ages + 1
 
 
 def output_pairs(graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target) -> OutputPairs:
@@ -243,6 +261,7 @@ def output_pairs(graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Targe
         {container: feature_names(pairs[container]) for container in above},
         float(measured.times[0]) if measured.waves else 0.0,
         float(measured.times[-1]) if measured.waves else 0.0,
+        measured.spacing,
     )
 
 
@@ -271,7 +290,7 @@ def train_on(
     known = pairs.errors
     logs = log_ratio(known, target.bound)
     forests, scores, risks = {}, {}, {}
-    waves, ages = pairs_of(len(known), known.shape[1] - 1)
+    waves, ages = known_pairs(pairs.spaced, known.shape[1] - 1)
     tables = {
         container: _without_partial_cycles(table, waves, ages)
         for container, table in pairs.tables.items()
@@ -279,7 +298,7 @@ def train_on(
     where = waves[ages <= RISK_AGES], ages[ages <= RISK_AGES]
     violated = ~(known[where] <= target.bound)
     for container, table in tables.items():
-        forest, found = _scored(table, logs, target.output, fitter)
+        forest, found = _scored(table, logs, (waves, ages), target.output, fitter)
         forests[container] = replace(forest, features=pairs.features[container])
         scores[container] = found
         risks[container] = risk_of(found[where], violated).of(found)
@@ -289,6 +308,7 @@ def train_on(
         risks,
         forests,
         tables,
+        pairs.spaced,
     )
 
 
@@ -303,10 +323,12 @@ def _without_partial_cycles(table: FeatureTable, waves: Waves, ages: Waves) -> F
     return known
 
 
-def _scored(table: FeatureTable, logs: Table, output: str, fitter: Fitter) -> tuple[Forest, Table]:
+def _scored(
+    table: FeatureTable, logs: Table, pairs: tuple[Waves, Waves], output: str, fitter: Fitter
+) -> tuple[Forest, Table]:
     """Return a forest of all waves, and the scores of all pairs out of fold."""
     horizon = logs.shape[1] - 1
-    waves, ages = pairs_of(len(logs), horizon)
+    waves, ages = pairs
     trains = np.isin(ages, TRAINED_AGES)
 
     def fitted(chosen: Flags) -> Forest:
