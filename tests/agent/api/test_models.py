@@ -36,8 +36,8 @@ class Consultations:
         self.asked.append((outputs, waves, settled, source))
         return TrainingReport(outputs, waves or 0)
 
-    def training(self) -> TrainingReport:
-        return TrainingReport(("map",), 24, 24, 30, 2.5, {"map": "1" * 16})
+    def training(self, number: int | None = None) -> TrainingReport:
+        return TrainingReport(("map",), 24, 24, 30, 2.5, {"map": "1" * 16}, number=number or 9)
 
 
 @pytest.fixture
@@ -65,7 +65,11 @@ def test_a_training_is_asked_for_up_to_the_settled_wave(api: Any, flow: HostedFl
 
 def test_a_training_is_reported_on(api: Any) -> None:
     found = msgspec.convert(api.answer("GET", "/v1/flows/air/train").json(), TrainingReport)
-    assert found == TrainingReport(("map",), 24, 24, 30, 2.5, {"map": "1" * 16})
+    assert found == TrainingReport(("map",), 24, 24, 30, 2.5, {"map": "1" * 16}, number=9)
+    assert api.answer("GET", "/v1/flows/air/train?number=3").json()["number"] == 3
+    answer = api.answer("GET", "/v1/flows/air/train?number=x")
+    assert answer.status_code == 400
+    assert "number 'x'" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("waves", [0, 100_001, "many"])

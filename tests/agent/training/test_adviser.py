@@ -150,7 +150,32 @@ def test_waves_before_the_one_that_ended_are_learned_from(stand: Stand) -> None:
 
     [(task, _)] = stand.trains.asked
     assert task == Task(KAFKA, other, ("level", "map"), 40, 40, Computes.worker)
-    assert stand.adviser.report == TrainingReport(("level", "map"), 40)
+    assert stand.adviser.report == TrainingReport(("level", "map"), 40, number=1)
+
+
+def test_each_training_has_a_report_of_its_own(stand: Stand) -> None:
+    """Whoever has one begun hears of that one, though a trigger has begun another since."""
+    stand.ask(Train(("level",), 41, 131))
+    own = stand.adviser.report
+    stand.ask(Train(("map",), 42, 40))
+    assert own is not None
+    (_, first), (_, second) = stand.trains.asked
+    second(Trained({}, {"map": "too few"}, 40, 41), "", 1.0)
+    stand.heard()
+    assert stand.adviser.report_of(own.number) == own, "it is under way still"
+    assert stand.adviser.is_training
+    first(Trained({}, {"level": "no threshold holds"}, 131, 40), "", 2.5)
+    stand.heard()
+    found, last = stand.adviser.report_of(own.number), stand.adviser.report
+    assert found is not None
+    assert last is not None
+    assert (found.outputs, found.waves, found.seconds) == (("level",), 131, 2.5)
+    assert (last.outputs, last.waves, last.number) == (("map",), 40, own.number + 1)
+    assert not stand.adviser.is_training
+    other = stand.another()
+    other.restore(stand.adviser.saved())
+    assert other.report == last
+    assert other.report_of(own.number) is None, "an agent that takes over knows the last one"
 
 
 def test_models_and_reasons_are_answered_and_kept_with_their_pairs(stand: Stand) -> None:

@@ -20,7 +20,7 @@ from headgate.agent.training.task import PackedPairs, Source, unpack
 from headgate.cli.flow import train
 from headgate.learning import FEATURES, Calibration, FitReport, OutputReport, Quality, StepQuality
 
-UNDER_WAY = TrainingReport(("map", "index"), 24)
+UNDER_WAY = TrainingReport(("map", "index"), 24, number=3)
 QUALITY = Quality(20, 5, 0.9, 0.8, 0.75, None)
 FOUND = Calibration(0.1, 24, 0, 24.0, 0.12, 0.5)
 DONE = TrainingReport(
@@ -74,8 +74,8 @@ def test_it_waits_for_the_report_and_says_what_has_no_model(trained: Trainings) 
 
     assert trained.asked == [
         ("POST", "/v1/flows/air/train", {"outputs": ["map"], "waves": 24}),
-        ("GET", "/v1/flows/air/train", None),
-        ("GET", "/v1/flows/air/train", None),
+        ("GET", "/v1/flows/air/train?number=3", None),
+        ("GET", "/v1/flows/air/train?number=3", None),
     ]
     lines = told.splitlines()
     assert lines[:5] == [

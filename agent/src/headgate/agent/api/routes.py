@@ -240,7 +240,13 @@ class _Api:
         )
 
     async def training(self, request: Request) -> Response:
-        return await self._called(request, lambda runtime, _: runtime.consultations.training())
+        asked = request.query_params.get("number")
+        if asked is not None and not asked.isdecimal():
+            raise HTTPException(400, f"number {asked!r} is none; a POST of this path answers it")
+        number = None if asked is None else int(asked)
+        return await self._called(
+            request, lambda runtime, _: runtime.consultations.training(number)
+        )
 
     async def knowledge(self, request: Request) -> Response:
         name = request.path_params["name"]

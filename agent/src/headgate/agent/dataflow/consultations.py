@@ -71,7 +71,7 @@ class Consultations:
             )
         if not settled and source is Source.RECORDING:
             raise Refused(f"no wave of {name} has settled; end some with `headgate flow mark`")
-        if learning.report is not None and learning.report.seconds is None:
+        if learning.is_training:
             raise Refused(f"a training of {name} is under way; wait until it has ended")
         chosen = tuple(outputs) or tuple(settings.outputs)
         writer = graph.writers[chosen[0]]
@@ -96,13 +96,22 @@ class Consultations:
         """Have the report saved, whatever else does or does not change."""
         self._state.dirty = True
 
-    def training(self) -> TrainingReport:
-        """Return the last training, which may be under way.
+    def training(self, number: int | None = None) -> TrainingReport:
+        """Return a training, which may be under way: the last one, if no number is given.
 
         Raises:
-            Refused: there was none.
+            Refused: there was none, or it is not known any more.
         """
         learning = self._context.learning
+        if number is not None and learning is not None:
+            report = learning.report_of(number)
+            if report is None:
+                raise Refused(
+                    f"training {number} of {self._state.name} is not known any more; "
+                    f"`headgate flow train {shell_word(self._state.name)} --last` reports on the "
+                    "last one"
+                )
+            return report
         if learning is None or learning.report is None:
             raise Refused(
                 f"no training of {self._state.name} was asked for since it was submitted; "

@@ -20,7 +20,8 @@ from headgate.agent.metrics import DataflowMetrics
 from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
-from headgate.agent.training.stored import keys_of_models, stretch_of
+from headgate.agent.training.pairs import PairKey
+from headgate.agent.training.stored import keys_of_models, stretch_of, wave_before
 from headgate.agent.training.task import (
     AnyTask,
     RefitTask,
@@ -58,6 +59,8 @@ log = structlog.get_logger("headgate.agent.training")
 
 Done = Callable[[bytes | None, str], None]
 
+_KEPT_REPORTS: Final = 16
+"""Trainings that are remembered: who has begun one looks at it again within seconds."""
 _ENDED: Final = "the agent that carried it out had ended; `headgate flow train` begins another"
 
 
@@ -94,7 +97,7 @@ class Computes(Protocol):
 
 
 class TrainingReport(Struct, frozen=True):
-    """The last training of a dataflow."""
+    """A training of a dataflow."""
 
     outputs: tuple[str, ...]
     asked: int
@@ -121,6 +124,8 @@ class TrainingReport(Struct, frozen=True):
     """What was learned from."""
     first: int = 0
     """The oldest wave that was learned from; 0 where that is not known."""
+    number: int = 0
+    """Among the trainings since the dataflow was submitted, from 1; 0 from a version before."""
 
 
 class LearnedAdviser:
@@ -158,8 +163,8 @@ class LearnedAdviser:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         """Most dataflows have no learned triggers, and need none."""
-        self.report: TrainingReport | None = None
-        """Of the last training; None where there was none."""
+        self._reports: dict[int, TrainingReport] = {}
+        """By number, of the newest trainings."""
         self._saved: tuple[TrainingReport, bytes] | None = None
         """As it was encoded last: checkpoints are many, and trainings few."""
 
@@ -187,14 +192,39 @@ class LearnedAdviser:
         """Have models trained, of the waves before one."""
         last, worker = asked.wave - 1, self._computes.worker
         task = Task(self._kafka, self._spec, asked.outputs, last, asked.waves, worker, asked.since)
-        self.report = TrainingReport(asked.outputs, asked.waves)
-        self._begin(task, self.report, done)
+        self._begin(task, self._begun(asked, Source.RECORDING), done)
 
     def train_on_knowledge(self, asked: Train, done: Done) -> None:
         """Have models trained of the newest pairs that are stored and fit."""
-        self.report = TrainingReport(asked.outputs, asked.waves, source=Source.KNOWLEDGE)
-        report, spec = self.report, self._spec
+        report, spec = self._begun(asked, Source.KNOWLEDGE), self._spec
         self._soon(lambda: self._train_on_knowledge(spec, report, done))
+
+    @property
+    def report(self) -> TrainingReport | None:
+        """The last training; None where there was none."""
+        reports = dict(self._reports)
+        return reports[max(reports)] if reports else None
+
+    @property
+    def is_training(self) -> bool:
+        """Whether a training is under way."""
+        return any(report.seconds is None for report in tuple(self._reports.values()))
+
+    def report_of(self, number: int) -> TrainingReport | None:
+        """Return a training by its number; None where it is not known any more."""
+        return self._reports.get(number)
+
+    def _begun(self, asked: Train, source: Source) -> TrainingReport:
+        number = max(self._reports, default=0) + 1
+        return self._remember(
+            TrainingReport(asked.outputs, asked.waves, source=source, number=number)
+        )
+
+    def _remember(self, report: TrainingReport) -> TrainingReport:
+        known = {**self._reports, report.number: report}
+        newest = sorted(known)[-_KEPT_REPORTS:]
+        self._reports = {number: known[number] for number in newest}
+        return report
 
     def _begin(self, task: AnyTask, report: TrainingReport, done: Done) -> None:
         def ended(trained: Trained | None, reason: str, seconds: float) -> None:
@@ -235,7 +265,7 @@ class LearnedAdviser:
             return
         if report.seconds is None:
             report = replace(report, seconds=0.0, failure=_ENDED)
-        self.report = report
+        self._remember(report)
 
     def close(self) -> None:
         """Answer nothing any more."""
@@ -285,9 +315,14 @@ class LearnedAdviser:
 
         with _failing(failed):
             demands = demands_of(spec, report.outputs)
-            keys = stretch_of(self._knowledge.pair_keys(spec.name), demands, report.asked)
+            known = self._knowledge.pair_keys(spec.name)
+            keys = stretch_of(known, demands, report.asked, self._wave_before)
             pairs = tuple(map(pack_pairs, self._knowledge.pairs_of(keys)))
             self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
+
+    def _wave_before(self, key: PairKey) -> int:
+        [pairs] = self._knowledge.pairs_of([key])
+        return wave_before(pairs)
 
     def _fit_anew(self, spec: DataflowSpec, asked: Refit, done: Done) -> None:
         """Begin to fit models anew; a failure is of no model, so that nobody takes it for one."""
@@ -379,7 +414,7 @@ class LearnedAdviser:
             done(encode_answer(Models({**lost, **trained.models}, waves=waves)), "")
 
     def _note(self, report: TrainingReport) -> None:
-        self.report = report
+        self._remember(report)
         for output in report.outputs:
             outcome = "failed" if report.failure else "model" if output in report.models else "none"
             self._metrics.trainings.labels(output, outcome).inc()

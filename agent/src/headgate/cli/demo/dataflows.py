@@ -168,7 +168,7 @@ class AgentDataflows:
             if time.monotonic() > deadline:
                 raise DemoError(f"the training of {name} did not end in {_SETTLE_SECONDS:g} s")
             time.sleep(_POLL_SECONDS)
-            answer = self._ask("GET", path)
+            answer = self._ask("GET", f"{path}?number={answer['number']}")
         report = msgspec.convert(answer, TrainingReport)
         while report.models != (deciding := self._deciding(name)):
             if time.monotonic() > deadline:

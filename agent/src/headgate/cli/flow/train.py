@@ -79,7 +79,9 @@ def train(
         answer = ask("POST", path, agent, body, json=json)
     while wait and answer["seconds"] is None:
         time.sleep(_LOOK)
-        answer = ask("GET", path, agent, json=json)
+        # Triggers have others trained meanwhile. An agent of before has no numbers.
+        own = f"{path}?number={answer['number']}" if answer.get("number") else path
+        answer = ask("GET", own, agent, json=json)
     if not printed(answer, json=json):
         _show(name, msgspec.convert(answer, TrainingReport))
     if answer["seconds"] is not None and set(answer["models"]) != set(answer["outputs"]):
