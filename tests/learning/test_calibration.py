@@ -13,6 +13,7 @@ from headgate.learning.calibration import (
     Fold,
     blocks,
     calibrate,
+    calibration_of,
     candidates,
     effective_count,
     outside,
@@ -119,3 +120,13 @@ def test_what_trains_for_a_block_has_neither_wave_within_the_gap() -> None:
     clear = outside(Fold(10, 20), waves, ages, 5)
     for wave, age, taken in zip(waves, ages, clear, strict=True):
         assert taken == (wave < 5 or wave - age >= 25)
+
+
+def test_a_skip_counts_as_many_waves_as_service_decides_on_until_the_next() -> None:
+    """Two of four skips violate; runs of training lasted three waves, so that few were seen."""
+    ran = np.array([True, False, False, True, False, False])
+    violated = np.array([False, False, True, False, False, True])
+    close, far = ClosedLoop(ran, violated), ClosedLoop(ran, violated, 3.0)
+    assert close.violation_rate == pytest.approx(2 / 6)
+    assert far.violation_rate == pytest.approx(6 / (2 + 4 * 3))
+    assert calibration_of(0.0, far).upper > calibration_of(0.0, close).upper

@@ -95,7 +95,7 @@ class Calibration(Struct, frozen=True):
 def calibration_of(threshold: float, loop: ClosedLoop) -> Calibration:
     """Return what a closed loop says of its threshold."""
     effective = effective_count(loop.violated)
-    upper = upper_rate(float(loop.violated.mean()) * effective, effective)
+    upper = upper_rate(loop.violation_rate * effective, effective)
     count, violations = len(loop.violated), int(loop.violated.sum())
     return Calibration(threshold, count, violations, effective, upper, loop.saved)
 

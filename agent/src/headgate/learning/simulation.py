@@ -22,6 +22,18 @@ class ClosedLoop(Struct, frozen=True, eq=False):
     ran: Flags
     violated: Flags
     """Whether what was shown was out of bounds; never where it ran."""
+    gap: float = 1.0
+    """Waves from one of these to the next, on average: more than 1 where runs outlast waves."""
+
+    @property
+    def violation_rate(self) -> float:
+        """Share of violations in the waves that service decides on.
+
+        While a run is under way no wave is decided on. After a skip each one is, those too that
+        are not in the loop, as a run of training was under way in them.
+        """
+        weights = np.where(self.ran, 1.0, self.gap)
+        return float(self.violated @ weights) / float(weights.sum())
 
     @property
     def saved(self) -> float:

@@ -220,11 +220,13 @@ def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
 def _alone(graph: Graph, trained: TrainedOutput, threshold: float) -> ClosedLoop:
     """Return what becomes of an output whose dataflow has no other bound."""
     output = trained.target.output
-    return _of_output(graph, _loop(graph, {output: trained}, {output: threshold}), output)
+    return _of_output(graph, _loop(graph, {output: trained}, {output: threshold}), trained)
 
 
-def _of_output(graph: Graph, loop: StagedLoop, output: str) -> ClosedLoop:
-    return ClosedLoop(loop.ran[graph.writers[output]], loop.violated[output])
+def _of_output(graph: Graph, loop: StagedLoop, trained: TrainedOutput) -> ClosedLoop:
+    output = trained.target.output
+    ran, violated = loop.ran[graph.writers[output]], loop.violated[output]
+    return ClosedLoop(ran, violated, trained.spacing.gap)
 
 
 def _together(
@@ -277,7 +279,7 @@ def _failed(
         output
         for output, threshold in thresholds.items()
         if threshold > -math.inf
-        and calibration_of(threshold, _of_output(graph, loop, output)).upper
+        and calibration_of(threshold, _of_output(graph, loop, trained[output])).upper
         > 1.0 - trained[output].target.confidence
     ]
 
@@ -290,7 +292,7 @@ def _model(
     loop: StagedLoop,
 ) -> Model:
     target = trained.target
-    own = _of_output(graph, loop, target.output)
+    own = _of_output(graph, loop, trained)
     joint = calibration_of(threshold, own)
     limits = {container: trained.limit(container, threshold) for container in trained.forests}
     nearest = limits[graph.above(target.output)[-1]]
