@@ -167,6 +167,19 @@ def test_a_step_that_is_there_is_in_order(written):
     assert run("check", "--imports", path).exit_code == 0
 
 
+def test_a_file_that_a_step_depends_on_is_looked_for(written):
+    written("m.py", "def f(run): ...\n")
+    path = written("flow.yaml", GOOD.replace("after: b", "after: b, depends: model.json"))
+
+    result = run("check", "--imports", path)
+    written("model.json", "1")
+
+    assert result.exit_code == 1
+    assert "error: `a` depends on `model.json`, which " in result.stderr
+    assert "put the file there, or correct `depends`" in result.stderr
+    assert run("check", "--imports", path).exit_code == 0
+
+
 def test_dataflows_that_cannot_share_a_pool_are_found_among_the_files(written):
     pooled = GOOD + "\nspark_pool: small\n"
     one = written("one.yaml", pooled)
