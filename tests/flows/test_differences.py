@@ -60,7 +60,8 @@ def test_nothing_is_another():
             'readings: {table: detectors, column: "s:o3", keys: binary}',
             (
                 "container `readings`: changed, `keys`, from the next attempt of a step that reads "
-                "it; a stage that reads it is made anew by `headgate stage rebuild`"
+                "it; a stage that reads it is made anew by `headgate stage rebuild air STAGE "
+                "--with-sources`"
             ),
         ),
         (

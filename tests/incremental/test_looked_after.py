@@ -280,7 +280,7 @@ def test_a_run_over_a_damaged_state_names_the_file_and_the_cure(
     with pytest.raises(DamagedState) as raised:
         counted(flow)
     assert str(path) in str(raised.value)
-    assert str(raised.value).endswith("headgate stage rebuild flow count")
+    assert str(raised.value).endswith("headgate stage rebuild flow count --with-sources")
     assert flow.results["count"] == before
     counted(flow, REBUILD)
     assert known(flow) == {"a": 3}

@@ -305,7 +305,7 @@ def test_what_is_damaged_is_named_with_the_cure(flow: ScriptedFlow, how: str) ->
     path = damage(flow, how)
     told = in_folder(flow, "verify", "flow", "count", exits=4)
     assert path in told
-    assert "`headgate stage rebuild flow count` makes the state anew" in told
+    assert "`headgate stage rebuild flow count --with-sources` makes the state anew" in told
     document = json.loads(in_folder(flow, "verify", "flow", "count", "--json", exits=4))
     assert [one["file"] for one in document["damaged"]] == [path]
 

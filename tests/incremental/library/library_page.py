@@ -43,7 +43,8 @@ def _plain(text: str) -> str:
 
 def _sections(docstring: str) -> Iterator[tuple[str, str]]:
     """Yield the sections of a docstring by heading; the text before them under an empty one."""
-    heading, lines = "", []
+    heading = ""
+    lines: list[str] = []
     for line in inspect.cleandoc(docstring).splitlines():
         if found := re.fullmatch(r"(Flows|Args|Raises|Returns|Yields):", line):
             yield heading, "\n".join(lines).strip("\n")

@@ -113,7 +113,7 @@ def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         elif old.keys.get(name) != new.keys.get(name):
             words = (
                 "`keys`, from the next attempt of a step that reads it; a stage that reads it is "
-                "made anew by `headgate stage rebuild`"
+                f"made anew by `headgate stage rebuild {shell_word(new.name)} STAGE --with-sources`"
             )
             yield Change(ChangeKind.CHANGED, part, words)
     for name in (one for one in before if one not in after):

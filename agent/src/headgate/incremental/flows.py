@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from shlex import quote
 
 import msgspec
 import pyarrow as pa
@@ -146,7 +147,7 @@ class FlowReader:
     def _messages(self, flow: str, spec: TopicSpec, cursor: bytes | None) -> FlowIncrement:
         before = None if cursor is None else topic_cursor(cursor)
         unread = unread_of(before, self._topics.extent(spec.topic))
-        if lost := check_gaps(flow, spec, unread.gaps):
+        if lost := check_gaps(flow, spec, unread.gaps, rebuild_command(self._run, self._request)):
             print(lost)
         self.cursors[flow] = msgspec.msgpack.encode(unread.after)
         rows = read_unread(self._run, self._topics, spec, unread)
@@ -284,6 +285,12 @@ def _routing_columns(spec: InputFlow) -> pa.Schema:
         elif isinstance(columns, tuple):
             named |= dict.fromkeys(columns)
     return pa.schema([(name, pa.string()) for name in named])
+
+
+def rebuild_command(run: Run, request: StageRequest) -> str:
+    """Return the command by which the stage of a run is rebuilt."""
+    sources = " --with-sources" if request.increments else ""
+    return f"headgate stage rebuild {quote(run.dataflow)} {quote(run.action)}{sources}"
 
 
 def check_flows(stage: StageSpec, run: Run, request: StageRequest) -> None:

@@ -135,7 +135,8 @@ def read_entry(store: FileStore, name: str) -> Publication:
     except msgspec.MsgspecError as error:
         message = (
             f"{store.path(path)} is no entry of an increment ({error}): put back what it was; "
-            "`headgate stage rebuild` publishes everything anew"
+            "the stage that publishes here does so anew after `headgate stage rebuild DATAFLOW "
+            "ACTION --with-sources`"
         )
         raise DamagedIncrement(message) from error
     return publication

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from shlex import quote
 from typing import Final
 from uuid import uuid4
 
@@ -22,7 +21,7 @@ from headgate.incremental.epochs.epoch import finished
 from headgate.incremental.epochs.maintenance import upkeep_due
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.epochs.outcome import BucketOutcome, EpochOutcome
-from headgate.incremental.flows import FlowReader, check_flows, frame_parts
+from headgate.incremental.flows import FlowReader, check_flows, frame_parts, rebuild_command
 from headgate.incremental.maintaining import collect, maintain_stage, manifest_before
 from headgate.incremental.published import publish
 from headgate.incremental.sinks import FlowSink
@@ -291,7 +290,7 @@ class StageRun:
 
     def _refusal(self, words: str, changes: Sequence[StageChange]) -> str:
         said, action = self._request.on_change, f"action `{self._run.action}`"
-        ways = [f"have it made anew: `{self._rebuild_command()}`"]
+        ways = [f"have it made anew: `{rebuild_command(self._run, self._request)}`"]
         if not self._request.increments:
             ways.append(f"say `on_change: rebuild` in {action}, which holds for all changes")
         if said is not OnChange.KEEP and all(one.answer is Answer.KEPT for one in changes):
@@ -301,11 +300,6 @@ class StageRun:
             f"the state of `{self._stage.name}` was written by another stage than that of now"
             f"{kept}: {words}. {_either(ways)}"
         )
-
-    def _rebuild_command(self) -> str:
-        sources = " --with-sources" if self._request.increments else ""
-        run = self._run
-        return f"headgate stage rebuild {quote(run.dataflow)} {quote(run.action)}{sources}"
 
     def _is_whole(self) -> bool:
         """Return whether all that is read of other stages is all that there is."""
@@ -321,7 +315,7 @@ class StageRun:
         return (
             f"`{self._stage.name}` cannot be rebuilt by itself ({change}): what was read of "
             f"{_listed(parts)} is not kept. Have it rebuilt with the stages that make it: "
-            f"`{self._rebuild_command()}`"
+            f"`{rebuild_command(self._run, self._request)}`"
         )
 
     def _written_by(self) -> WrittenBy:

@@ -90,7 +90,7 @@ class Commands:
         if state.definition.shadow:
             raise Refused(
                 f"{state.name} is in shadow mode and launches nothing; `headgate flow update "
-                f"{state.name} --launch` ends that"
+                f"{shell_word(state.name)} --launch` ends that"
             )
         if action in state.quarantined:
             raise Refused(

@@ -104,7 +104,9 @@ def _columns_read(
 ) -> Iterator[_Found]:
     for flow, described in stage.inputs.items():
         columns = _columns_of(dataflow, action, flow, stages)
-        for name in described.columns if columns is not None else ():
+        if columns is None:
+            continue
+        for name in described.columns:
             if name not in columns:
                 meant = nearest(name, columns)
                 hint = f"did you mean `{meant}`?" if meant else "correct it in the stage"

@@ -299,7 +299,8 @@ def verify(
     """
     stored = required_state(name, action, state, manifest, agent, json=json)
     damaged = list(stored.damaged())
-    cure = f"headgate stage rebuild {shell_word(name)} {shell_word(action)}"
+    # A state in a folder does not say whether its stage reads flows of others.
+    cure = f"headgate stage rebuild {shell_word(name)} {shell_word(action)} --with-sources"
     if json:
         print_document(
             {

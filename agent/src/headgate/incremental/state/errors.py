@@ -24,10 +24,13 @@ class DamagedState(StateError):
 
 
 def _rebuild(file: str) -> str:
-    """Return the command by which the stage is rebuilt whose file has this path."""
+    """Return the command by which the stage is rebuilt whose file has this path.
+
+    Nobody knows here whether the stage reads flows: with its sources it is rebuilt in either case.
+    """
     named = unquote(file.rpartition("/")[0].rpartition("/")[2]).rpartition("/")
     dataflow, action = (named[0], named[2]) if named[0] else ("DATAFLOW", "ACTION")
-    return f"headgate stage rebuild {quote(dataflow)} {quote(action)}"
+    return f"headgate stage rebuild {quote(dataflow)} {quote(action)} --with-sources"
 
 
 class NewerState(StateError):

@@ -120,8 +120,18 @@ def _gaps(partition: int, start: int, at: Extent) -> Iterator[str]:
         )
 
 
-def check_gaps(flow: str, spec: TopicSpec, gaps: Sequence[str]) -> str:
+_REBUILD: Final = "headgate stage rebuild DATAFLOW ACTION --with-sources"
+"""The command, where the stage is not named."""
+
+
+def check_gaps(flow: str, spec: TopicSpec, gaps: Sequence[str], rebuild: str = _REBUILD) -> str:
     """Return what is to be said of messages that are gone; empty where none are.
+
+    Args:
+        flow: that is read.
+        spec: of its topic.
+        gaps: messages that are gone, in words.
+        rebuild: the command by which the stage is rebuilt.
 
     Raises:
         LostMessages: some are, and the dataflow file does not say to go on.
@@ -136,7 +146,7 @@ def check_gaps(flow: str, spec: TopicSpec, gaps: Sequence[str]) -> str:
     if spec.on_gap is OnGap.CONTINUE:
         return f"{words}. What is there is read, by `on_gap: continue`"
     message = (
-        f"{words}. Have the stage rebuilt from what is there (`headgate stage rebuild`), or write "
+        f"{words}. Have the stage rebuilt from what is there (`{rebuild}`), or write "
         "`on_gap: continue` at the topic to keep the state and go on without them; and have Kafka "
         "keep messages for longer than the stage may stand still (`retention.ms`)"
     )

@@ -108,8 +108,8 @@ class Stages:
                 f"{action!r} of {state.name} is in quarantine ({state.quarantined[action]}); "
                 f"`headgate flow release {shell_word(state.name)} {shell_word(action)}` lets it "
                 "out, and where its state is damaged "
-                f"`headgate stage rebuild {shell_word(state.name)} {shell_word(action)}` makes it "
-                "anew"
+                f"`headgate stage rebuild {shell_word(state.name)} {shell_word(action)} "
+                "--with-sources` makes it anew"
             )
         if known.stage is not None and known.stage.wanted is RunPurpose.REBUILD:
             raise Refused(f"{action!r} of {state.name} is to be rebuilt, which leaves few files")
@@ -143,5 +143,5 @@ class Stages:
         if state.definition.shadow:
             raise Refused(
                 f"{state.name} is in shadow mode and launches nothing; `headgate flow update "
-                f"{state.name} --launch` ends that"
+                f"{shell_word(state.name)} --launch` ends that"
             )
