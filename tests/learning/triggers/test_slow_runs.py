@@ -228,3 +228,23 @@ def test_features_of_slow_runs_are_bit_for_bit_those_of_the_waves_that_they_are_
             known += 1
     assert known > 20
     assert known > 0.9 * len([1 for *_, wave, version, _ in seen if version]), "most are known"
+
+
+def test_a_state_from_before_is_read_and_what_it_does_not_know_is_not_guessed() -> None:
+    lived = world("chain", 3, lambda step: 1.5 if step == "combine" else 0.2, waves=60)
+    lived.live(21)
+    for step in ("combine", "top"):
+        policy = lived.policy(step)
+        saved = msgspec.msgpack.decode(policy.save())
+        assert saved.pop("bases") or step == "top", "a run outlasts a wave"
+        for output in saved["outputs"].values():
+            del output["unbased"]
+        policy.load(msgspec.msgpack.encode(saved))
+        assert policy.state.bases == {}
+    unbased = []
+    for _ in range(9):
+        lived.live(1)
+        unbased.append(set(lived.policy("top").state.outputs["level"].unbased))
+    assert {"sensors"} in unbased
+    assert unbased[-1] == set(), "of runs that began since it knows all again"
+    assert lived.mixed == []
