@@ -155,3 +155,32 @@ def test_a_probe_is_answered_beside_any_number_of_lazy_connections(sent: bytes) 
         await server.close()
 
     asyncio.run(script())
+
+
+def test_however_many_ask_in_a_second_metrics_are_made_ten_times() -> None:
+    made = 0
+
+    def make() -> bytes:
+        nonlocal made
+        made += 1
+        return b"made_total %d\n" % made
+
+    async def ask_often() -> list[bytes]:
+        server = AdminServer(make, lambda: ObserverHealth(serving=True, state=""), dict)
+        host, port = await server.start("127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        answers = []
+        began = int(loop.time())
+        for _ in range(30):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            answers.append(await reader.read())
+            writer.close()
+        seconds = int(loop.time()) - began + 1
+        assert made <= 10 * seconds
+        await server.close()
+        return answers
+
+    answers = asyncio.run(ask_often())
+    assert all(b"made_total" in each for each in answers)
+    assert len(set(answers)) == made
