@@ -270,18 +270,29 @@ def test_the_disk_waits_for_no_thread_that_kafka_holds(scene_of) -> None:
     asyncio.run(script())
 
 
+class Held:
+    def __init__(self, *answers: bool) -> None:
+        self.answers = list(answers)
+        self.reason = ""
+
+    def try_again(self) -> bool:
+        return self.answers.pop(0)
+
+    def give_up(self, reason: str) -> None:
+        self.reason = reason
+
+
+def test_at_the_end_writes_that_wait_for_their_table_are_answered_too(scene_of) -> None:
+    scene = scene_of(Fsync.NEVER)
+    waiting = Held(False), Held(False)
+    scene.admission.wait(waiting[0], TableFull("table bad: has no topic"))
+    scene.admission.wait(waiting[1], JournalFull("full"))
+    scene.admission.turn_all_away()
+    assert ["the observer ends" in each.reason for each in waiting] == [True, True]
+    assert scene.admission.reasons == ()
+
+
 def test_a_write_that_waits_for_its_table_holds_up_no_other(scene_of, bench) -> None:
-    class Held:
-        def __init__(self, *answers: bool) -> None:
-            self.answers = list(answers)
-            self.reason = ""
-
-        def try_again(self) -> bool:
-            return self.answers.pop(0)
-
-        def give_up(self, reason: str) -> None:
-            self.reason = reason
-
     scene = scene_of(Fsync.NEVER)
     poisoned, good = Held(False, False, False), Held(True)
     scene.admission.wait(poisoned, TableFull("table bad: has no topic"))

@@ -18,7 +18,9 @@ from journals import crash, left_in, opened, put
 from headgate.events import Gap, Outcome, UpdateBatch, UpdateKind, updates_topic
 from headgate.observer.publishing.deliveries import DeliveryFailure, FailureKind
 from headgate.observer.publishing.ended import EndedWrite
+from headgate.observer.publishing.unpublished import UnpublishedWrites
 from headgate.observer.recording import asides
+from headgate.observer.recording.dropped import DroppedTables
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.setting_aside import SettingAside
 
@@ -264,9 +266,10 @@ def test_while_kafka_takes_nothing_each_table_may_use_the_whole_journal(scene: S
     asyncio.run(script())
 
 
+@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("topic", [False, True])
 def test_what_nobody_wants_any_more_is_dropped_and_announced_when_somebody_does(
-    scene: Scene, topic: bool
+    scene: Scene, topic: bool, restarted: bool
 ) -> None:
     async def script() -> None:
         scene.begin("good")
@@ -278,8 +281,12 @@ def test_what_nobody_wants_any_more_is_dropped_and_announced_when_somebody_does(
             scene.write("good")
             await scene.second("bad")
         scene.bench.unwanted = {"bad"}
+        DroppedTables(scene.journal._directory, scene.publisher.dropped, lambda save: save())
         scene.publisher.forget_unwanted()
         assert scene.journal.unsettled == 0
+        if restarted:
+            scene.publisher.dropped = UnpublishedWrites()
+            DroppedTables(scene.journal._directory, scene.publisher.dropped, lambda save: save())
         scene.bench.unwanted = set()
         scene.bench.producer.sent.clear()
         scene.publisher.prepare("bad", values=True)
@@ -351,3 +358,33 @@ def test_a_disk_that_refuses_what_is_set_aside_is_asked_again(
         assert len(list(scene.journal._directory.glob("*.aside"))) == 1
 
     asyncio.run(script())
+
+
+def test_a_note_of_dropped_events_goes_at_a_clean_end_once_somebody_was_told(
+    tmp_path: Path,
+) -> None:
+    def begin() -> tuple[UnpublishedWrites, DroppedTables]:
+        found = UnpublishedWrites()
+        return found, DroppedTables(tmp_path, found, lambda save: save())
+
+    first, kept = begin()
+    for table in ("a", "b"):
+        first.note(table, 7.0, "nobody watched", 10)
+    first.take("a")
+    crashed, _ = begin()
+    assert set(crashed.all()) == {"a", "b"}
+    kept.end()
+    left, last = begin()
+    assert {table: each.since for table, each in left.all().items()} == {"b": 7.0}
+    left.take("b")
+    last.end()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_note_that_cannot_be_read_is_about_all_tables(tmp_path: Path) -> None:
+    (tmp_path / "dropped.json").write_bytes(b"{")
+    found = UnpublishedWrites()
+    DroppedTables(tmp_path, found, lambda save: save())
+    told = found.take("any")
+    assert told is not None
+    assert told.since == 0.0

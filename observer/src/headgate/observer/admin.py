@@ -28,6 +28,9 @@ _REQUEST_SECONDS = 10.0
 _MOST_WAITING = 50
 """Connections that may wait for their request: the descriptors that listeners leave to the observer
 itself are about twice as many."""
+_BACKLOG = 1024
+"""Connections that the kernel holds until they are accepted: with fewer, a probe among strangers
+who connect again and again waits for the kernel's next try, a second and more."""
 _MOST_MADE = 10
 """Times in a second that metrics are made: it takes the serving loop some 20 ms."""
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
@@ -68,7 +71,7 @@ class AdminServer:
         Raises:
             OSError: the address cannot be used.
         """
-        self._server = await asyncio.start_server(self._serve, host, port)
+        self._server = await asyncio.start_server(self._serve, host, port, backlog=_BACKLOG)
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]
 

@@ -33,6 +33,7 @@ from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.publishing.update_topics import UpdateTopics
 from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recording.admission import WriteAdmission
+from headgate.observer.recording.dropped import DroppedTables
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.recording.republishing import EarlierEpochs
@@ -130,6 +131,9 @@ class Observer:
             config.journal,
             clock=time.time,
             passing=time.monotonic,
+        )
+        self._dropped = DroppedTables(
+            Path(config.journal.directory), self._publisher.dropped, self._loop.call_soon
         )
         self._earlier: EarlierEpochs | None = None
         """Epochs that ended without having published everything; None until they are looked for."""
@@ -449,6 +453,7 @@ class Observer:
             while self._control_topic.undelivered and self._loop.time() < deadline:
                 self._look_at_deliveries_once()
                 await asyncio.sleep(_DELIVERY_SECONDS)
+            self._dropped.end()
             _log.info("ended", observer=self._config.name, epoch=self._journal.epoch)
         else:
             _log.error(

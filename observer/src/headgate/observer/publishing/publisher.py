@@ -108,7 +108,7 @@ class Publisher:
         self._named_alone = named_alone
         self._doubted = UnpublishedWrites()
         """Tables whose first writes had no sure outcome: they may not exist, and get no topic."""
-        self._dropped = UnpublishedWrites()
+        self.dropped = UnpublishedWrites()
         """Tables that nobody wanted while Kafka did not take their events."""
         self._stuck = StuckTables()
         self._later = later
@@ -153,7 +153,7 @@ class Publisher:
             table = self._tables[name] = Table(name)
         if not table.asked:
             table.asked = True
-            dropped = self._dropped.take(name)
+            dropped = self.dropped.take(name)
             if dropped is not None:
                 table.items.append(self._gap_since(dropped))
             self._ensure(name, table.topic)
@@ -196,7 +196,7 @@ class Publisher:
         """Get ready for a table; ``values``: whether its cells' values are published."""
         table = self.table(name)
         table.values = values
-        dropped = self._dropped.take(name, known=True)
+        dropped = self.dropped.take(name, known=True)
         if dropped is not None:
             self._append(name, self._gap_since(dropped))
 
@@ -343,7 +343,7 @@ class Publisher:
                 elif isinstance(item, Passed) and item.token:
                     self._deliveries.close(item.token)
         if table.asked and times:
-            self._dropped.note(name, min(times), _DROPPED, _MOST_UNLISTED)
+            self.dropped.note(name, min(times), _DROPPED, _MOST_UNLISTED)
             _log.error("events are dropped", table=name, requests=len(times), reason=_DROPPED)
 
     def _append(self, name: str, item: Item) -> None:

@@ -132,6 +132,10 @@ class WriteAdmission:
             _, session, _ = self._waiting.popleft()
             self.blocked += 1
             session.give_up(_ENDING)
+        behind, self._behind_tables = self._behind_tables, []
+        for _, session, _ in behind:
+            self.blocked += 1
+            session.give_up(_ENDING)
 
     def let_pass(self, tables: tuple[str, ...]) -> None:
         """Note that a write of the tables goes by without an event."""
