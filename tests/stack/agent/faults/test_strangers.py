@@ -266,9 +266,9 @@ def test_the_observer_serves_its_clients_among_strangers(
 
 
 def test_the_agent_answers_among_strangers(
-    make_stand: Callable[..., Any], descriptors: None
+    make_stand: Callable[..., Any], descriptors: None, tmp_path: Path
 ) -> None:
-    agent = make_stand().start_agent()
+    agent = make_stand(tmp_path).start_agent()
     host, port = agent.address.removeprefix("http://").rsplit(":", 1)
     api = (host, int(port))
 
