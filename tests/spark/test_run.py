@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pandas as pd
 import pytest
 
 from headgate.client import ScanRange
@@ -27,6 +28,7 @@ from headgate.spark import ResultError, StepRequest, Thrift2Address, containers
 from headgate.spark.kafka.updates import Record
 from headgate.spark.run import Run
 from headgate.spark.source.undecodable import UndecodableValue
+from headgate.spark.source.values import UnwritableValue
 from headgate.spark.views import ViewError
 
 Rows = dict[bytes, dict[bytes, bytes]]
@@ -207,3 +209,28 @@ def test_a_step_finds_what_was_named_before_and_names_what_its_commit_shall() ->
     run.commit_as("manifest-3")
     assert run.result == "manifest-3"
     assert told == ["manifest-2", "manifest-3"]
+
+
+def test_what_cannot_be_written_or_deleted_is_named_with_its_place(rows: Rows) -> None:
+    run = run_of(container(b"s:", b"s:o3"))
+    half = "a\ud800b"  # half of a surrogate pair
+    for frame, words in (
+        (
+            {"row": ["a", "b"], "o3": ["1", half]},
+            "row 2 of the frame .* 'c', column 'o3': .*Unicode",
+        ),
+        ({"row": [half], "o3": ["1"]}, "row 1 of the frame for container 'c', column 'row'"),
+        ({"row": ["a", None], "o3": ["1", "2"]}, "that of row 2 of 2 is null"),
+        ({"row": ["", "a"], "o3": ["1", "2"]}, "that of row 1 of 2 is empty"),
+    ):
+        with pytest.raises(UnwritableValue, match=words):
+            run.write(pd.DataFrame(frame), "c")
+    for key, words in (
+        (half, "row 2 that is to be deleted of container 'c': .* is not Unicode text"),
+        (None, "row 2 that is to be deleted of container 'c' is None; give the text of a key"),
+        (b"", "row 2 that is to be deleted"),
+        (7, "is 7; give the text of a key, or its bytes"),
+    ):
+        with pytest.raises(ViewError, match=words):
+            run.delete(["a", cast(Any, key)], "c")
+    assert rows == {}

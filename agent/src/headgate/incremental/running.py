@@ -31,7 +31,7 @@ from headgate.incremental.stages.carried import (
     given_to_tasks,
     of_container,
 )
-from headgate.incremental.stages.errors import StageError
+from headgate.incremental.stages.errors import StageError, TranslationFailed
 from headgate.incremental.stages.specification import STATE, StageSpec
 from headgate.incremental.state.batches import BatchFile
 from headgate.incremental.state.buckets import even_buckets
@@ -60,7 +60,7 @@ from headgate.incremental.written_cells import (
     account_before,
     unknown_words,
 )
-from headgate.spark import KafkaAddress, Run, StageRequest, StageResult
+from headgate.spark import KafkaAddress, Run, StageRequest, StageResult, UnwritableValue
 
 MODE: Final = "mode"
 """The parameter that says how the stage comes by its state; ``direct`` where it is not given."""
@@ -413,7 +413,11 @@ class StageRun:
         accounts = {} if before is None else dict(before.written)
         for flow in self._stage.outputs:
             if flow in self._run.containers:
-                self._run.write(self._output(epoch, flow), flow)
+                try:
+                    self._run.write(self._output(epoch, flow), flow)
+                except UnwritableValue as error:
+                    reason = f"output flow `{flow}`, which goes to the container: {error}"
+                    raise TranslationFailed(self._stage.name, "", reason) from error
                 files = (
                     BatchFile(self._store, ref, self._stage.name) for ref in self._refs(epoch, flow)
                 )

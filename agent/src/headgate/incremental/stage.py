@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, TypeAlias
+from types import NoneType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+import pyarrow as pa
 from msgspec.structs import replace
 
+from headgate.incremental.stages.declared import check_each, check_kind, misused
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import Framing
 from headgate.incremental.stages.specification import (
@@ -65,17 +68,20 @@ class Stage:
         framing: Mapping[str, Framing] | None = None,
         over_open: Stage | None = None,
     ) -> None:
+        place = f"of stage `{name}`"
+        check_each(f"`outputs` {place}", outputs, (pa.Schema, Mapping), _COLUMNS)
+        check_kind(f"`over_open` {place}", over_open, (Stage, NoneType), "give another `Stage`")
         columns = {flow: schema_of(types) for flow, types in outputs.items()}
         self.spec: StageSpec = StageSpec(
             name,
-            dict(inputs),
+            dict(inputs) if isinstance(inputs, Mapping) else inputs,
             columns,
             translate,
             translate_tables,
             translate_stream,
             state,
             version,
-            dict(framing or {}),
+            dict(framing or {}) if isinstance(framing, Mapping | NoneType) else framing,
             over_open=None if over_open is None else over_open.spec,
         )
 
@@ -109,6 +115,9 @@ class Stage:
                 several output flows of which none is named; or there is no column by which this
                 one routes.
         """
+        for said, parts in (("before", before), ("after", after)):
+            if not isinstance(parts, Mapping | NoneType):
+                raise misused(f"`{said}` of `fused`", parts, _FUSED)
         fronts, backs = dict(self.spec.before), dict(self.spec.after)
         for flow, some in (before or {}).items():
             fronts[flow] = (*_in_a_row(some), *fronts.get(flow, ()))
@@ -132,8 +141,17 @@ Fusible: TypeAlias = Stage | Fused
 """A stage by unit with one output flow, or an output flow of one."""
 
 
+_COLUMNS: Final = "write `{'counts': {'row': 'string', 'n': 'int64'}}`"
+_FUSED: Final = "write `{'links': extract}`, with a stage by unit, a flow of one, or a list of such"
+
+
 def _in_a_row(some: Fusible | Sequence[Fusible]) -> tuple[Fused, ...]:
-    return tuple(map(_fused, (some,) if isinstance(some, Stage | Fused) else some))
+    parts = (some,) if isinstance(some, Stage | Fused) else some
+    if not isinstance(parts, Sequence):
+        raise misused("what is fused", parts, _FUSED)
+    for part in parts:
+        check_kind("what is fused", part, (Stage, Fused), _FUSED)
+    return tuple(map(_fused, parts))
 
 
 def _fused(one: Fusible) -> Fused:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from headgate.spark.removing import Removal, WrittenCell, value_digest
     from headgate.spark.run import Run
     from headgate.spark.source.registration import register_sources
+    from headgate.spark.source.values import UnwritableValue
 
 __all__ = [
     "KAFKA_PATIENCE",
@@ -99,6 +100,7 @@ __all__ = [
     "StepStarted",
     "Thrift2Address",
     "Troubles",
+    "UnwritableValue",
     "WorkerFailed",
     "WorkerGone",
     "WorkerMessage",
@@ -134,6 +136,7 @@ _LATE = {
     "RecordsUnavailable": "headgate.spark.kafka.ranges",
     "Removal": "headgate.spark.removing",
     "Run": "headgate.spark.run",
+    "UnwritableValue": "headgate.spark.source.values",
     "WrittenCell": "headgate.spark.removing",
     "check_writable": "headgate.spark.column_names",
     "current_run": "headgate.spark.driver",

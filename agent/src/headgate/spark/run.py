@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.events import Cut, decode_dated, key_bytes
+from headgate.events import Cut, UnreadableKey, decode_dated, key_bytes
 from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.column_names import NamedColumns
 from headgate.spark.containers import StepContainers
@@ -20,7 +20,7 @@ from headgate.spark.reading import ContainerReader
 from headgate.spark.removing import Removal, WrittenCell
 from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
-from headgate.spark.views import ContainerView
+from headgate.spark.views import ContainerView, ViewError
 from headgate.spark.writing import ContainerWriter, DriverLimits
 
 if TYPE_CHECKING:
@@ -477,5 +477,18 @@ class Run:
         """
         self._check_not_cancelled()
         view = self._containers.view(container, table)
-        keys = [key_bytes(row) if isinstance(row, str) else row for row in rows]
+        keys = [_deleted_key(number, row, container) for number, row in enumerate(rows, 1)]
         return self._writer.delete(keys, view)
+
+
+def _deleted_key(number: int, row: object, container: str) -> bytes:
+    """Return the key of a row that is to be deleted."""
+    place = f"row {number} that is to be deleted of container {container!r}"
+    if not isinstance(row, str | bytes) or not row:
+        message = f"{place} is {row!r:.200}; give the text of a key, or its bytes"
+        raise ViewError(message)
+    try:
+        return key_bytes(row) if isinstance(row, str) else row
+    except UnreadableKey as error:
+        message = f"{place}: {error}"
+        raise ViewError(message) from error

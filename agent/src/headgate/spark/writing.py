@@ -12,7 +12,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sql
 
-from headgate.events import Origin, encode_origin, key_text, printable_key
+from headgate.events import Origin, encode_origin, is_unicode, key_text, printable_key
 from headgate.spark.column_names import target_columns
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
@@ -24,6 +24,7 @@ from headgate.spark.source.tables import (
     write_batch,
     written_cells,
 )
+from headgate.spark.source.values import UnwritableValue
 from headgate.spark.views import ContainerView, ViewError
 
 if TYPE_CHECKING:
@@ -86,11 +87,7 @@ class ContainerWriter:
                 return self._write_large(frame, view, targets, timestamp)
             local = collected
         else:
-            local = (
-                frame
-                if isinstance(frame, pa.Table)
-                else pa.Table.from_pandas(frame, preserve_index=False)
-            )
+            local = frame if isinstance(frame, pa.Table) else _of_pandas(frame, view)
         with self._containers.connect() as connection:
             written = write_batch(
                 connection,
@@ -195,6 +192,29 @@ def task_options(view: ContainerView, targets: Mapping[str, bytes]) -> dict[str,
         "ranges": json.dumps(ranges),
         "container": view.name,
     }
+
+
+def _of_pandas(frame: pd.DataFrame, view: ContainerView) -> pa.Table:
+    """Return a frame of pandas as a table.
+
+    Raises:
+        UnwritableValue: a text has half of a surrogate pair, which is not Unicode text.
+    """
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except UnicodeEncodeError as error:
+        names = [str(name) for name in frame.columns]
+        rows = frame.itertuples(index=False, name=None)
+        for number, row in enumerate(rows, 1):
+            for name, value in zip(names, row, strict=True):
+                if isinstance(value, str) and not is_unicode(value):
+                    message = (
+                        f"row {number} of the frame for container {view.name!r}, column {name!r}: "
+                        f"{value!r:.200} is not Unicode text, as it has half of a surrogate pair: "
+                        "write bytes, or correct it"
+                    )
+                    raise UnwritableValue(message, number - 1) from error
+        raise
 
 
 def _places(view: ContainerView, targets: Mapping[str, bytes]) -> dict[str, ColumnTarget]:

@@ -15,6 +15,7 @@ REST_OF_ROW: Final = b""
 """The column of a change that stands for all cells of its row that are gone and that no other
 change names: a delete of a row or family reaches columns that its container does not declare."""
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
 _TYPED: Final = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\)?")
 _SPELLED: Final = {
@@ -48,6 +49,11 @@ def key_text(key: bytes) -> str:
         except UnicodeDecodeError:
             pass
     return key.decode("utf-8", "surrogateescape").translate(_SPELLED)
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text is Unicode text: it has no half of a surrogate pair."""
+    return not _SURROGATE.search(text)
 
 
 def key_bytes(text: str) -> bytes:

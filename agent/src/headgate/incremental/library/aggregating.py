@@ -19,6 +19,7 @@ from headgate.incremental.library.rows import (
     Held,
     Numbers,
     changed,
+    checked,
     consolidated,
     key_columns,
     numbers_of,
@@ -29,6 +30,7 @@ from headgate.incremental.library.rows import (
     with_weight,
 )
 from headgate.incremental.stage import Stage
+from headgate.incremental.stages.declared import check_each
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.specification import (
     GROUP,
@@ -84,6 +86,7 @@ class _Aggregation(Struct, frozen=True, eq=False):
         )
 
 
+@checked
 def aggregate(
     by: Types,
     of: Mapping[str, Aggregate],
@@ -117,6 +120,8 @@ def aggregate(
         StageError: there is no such function, a sum is of neither integers nor floats, or one
             column has two types.
     """
+    wanted = "write `{'total': Aggregate(Function.SUM, 'n', 'int64')}`"
+    check_each("`of` of `library.aggregate`", of, Aggregate, wanted)
     key = schema_of(by)
     columns: dict[str, pa.DataType] = {}
     results = []

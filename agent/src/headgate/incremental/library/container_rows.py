@@ -15,6 +15,7 @@ from headgate.incremental.library.rows import (
     Flags,
     Held,
     by_group,
+    checked,
     consolidated,
     identical,
     key_columns,
@@ -60,6 +61,7 @@ class _Upserts(Struct, frozen=True, eq=False):
         return pa.schema([field for field in self.columns if field.name not in self.by])
 
 
+@checked
 def to_container(
     by: str | tuple[str, ...],
     columns: Types,

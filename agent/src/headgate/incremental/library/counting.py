@@ -13,6 +13,7 @@ from headgate.incremental.library.rows import (
     WEIGHT,
     Flags,
     Numbers,
+    checked,
     key_columns,
     numbers_of,
     rows_of,
@@ -36,6 +37,7 @@ COUNTS: Final = "counts"
 _STATE: Final = pa.schema({"n": pa.int64()})
 
 
+@checked
 def count(
     by: Types, *, source: str = "source", weight: str | None = WEIGHT, name: str = "count"
 ) -> Stage:
@@ -63,6 +65,7 @@ def count(
     )
 
 
+@checked
 def distinct(
     by: Types, *, source: str = "source", weight: str | None = WEIGHT, name: str = "distinct"
 ) -> Stage:

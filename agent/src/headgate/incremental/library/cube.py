@@ -21,6 +21,7 @@ from headgate.incremental.library.rows import (
     CHANGES,
     WEIGHT,
     Held,
+    checked,
     consolidated,
     numbers_of,
     rows_of,
@@ -52,6 +53,7 @@ MOST_POINTS: Final = 1_000_000
 """Point queries that the range queries of one call may become: some tens of megabytes."""
 
 
+@checked
 def input_split(
     dimensions: Types,
     measures: Types,
@@ -89,6 +91,7 @@ def input_split(
     )
 
 
+@checked
 def cube_update(
     dimensions: Types,
     of: Mapping[str, Aggregate],
@@ -118,6 +121,7 @@ def cube_update(
     return aggregate(_cell(dimensions), of, source=source, name=name)
 
 
+@checked
 def data_cube(
     dimensions: Types,
     of: Mapping[str, Aggregate],
@@ -158,6 +162,7 @@ def data_cube(
     )
 
 
+@checked
 def query_preprocessor(
     dimensions: Types,
     *,
@@ -189,6 +194,7 @@ def query_preprocessor(
     )
 
 
+@checked
 def result(
     dimensions: Types,
     of: Mapping[str, Aggregate],

@@ -15,6 +15,7 @@ from msgspec import Struct
 from headgate.incremental.library.rows import (
     CHANGES,
     WEIGHT,
+    checked,
     consolidated,
     negated,
     numbers_of,
@@ -64,6 +65,7 @@ class _Join(Struct, frozen=True, eq=False):
         return {Side.LEFT: left, Side.RIGHT: right}
 
 
+@checked
 def join(
     left_by: str | Sequence[str],
     right_by: str | Sequence[str],

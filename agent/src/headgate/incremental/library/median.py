@@ -28,6 +28,7 @@ from headgate.incremental.library.rows import (
     CHANGES,
     WEIGHT,
     Numbers,
+    checked,
     consolidated,
     negated,
     numbers_of,
@@ -58,6 +59,7 @@ _LOCATION: Final = pa.schema({"bucket": pa.int64(), "offset": pa.int64(), "total
 _MEDIAN: Final = pa.schema({"median": pa.int64(), "total": pa.int64()})
 
 
+@checked
 def histogram(
     width: int, *, source: str = "numbers", weight: str | None = WEIGHT, name: str = "histogram"
 ) -> Stage:
@@ -88,6 +90,7 @@ def histogram(
     )
 
 
+@checked
 def locate(*, source: str = COUNTS, name: str = "locate") -> Stage:
     """Return the stage that finds in which bucket the median is (Figures 3 and 4: ``median``).
 
@@ -110,6 +113,7 @@ def locate(*, source: str = COUNTS, name: str = "locate") -> Stage:
     )
 
 
+@checked
 def value(
     width: int, *, source: str = CHANGES, location: str = LOCATION, name: str = "value"
 ) -> Stage:
@@ -141,6 +145,7 @@ def value(
     )
 
 
+@checked
 def histogram_and_value(
     width: int,
     *,

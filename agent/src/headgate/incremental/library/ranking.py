@@ -14,6 +14,7 @@ from headgate.incremental.library.rows import (
     CHANGES,
     WEIGHT,
     Numbers,
+    checked,
     consolidated,
     negated,
     numbers_of,
@@ -48,6 +49,7 @@ class _Ranking(Struct, frozen=True, eq=False):
     weight: str | None
 
 
+@checked
 def top_k(
     by: str | tuple[str, ...],
     score: str,

@@ -6,9 +6,11 @@ deletion. A modification is both in one increment. What flows hold is the sum of
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from headgate.incremental.stage import Stage
+from headgate.incremental.stages.declared import misused
 from headgate.incremental.stages.errors import StageError
-from headgate.incremental.stages.specification import GROUP, Groups
+from headgate.incremental.stages.specification import GROUP, Groups, Outer
 from headgate.incremental.state.keys import key_value
 
 WEIGHT: Final = "weight"
@@ -25,11 +29,59 @@ WEIGHT: Final = "weight"
 CHANGES: Final = "changes"
 """The output flow of weighted rows."""
 
+_COLUMNS: Final = "write names and types, such as `{'row': 'string', 'n': 'int64'}`"
+P = ParamSpec("P")
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Value = TypeVar("Value", np.int64, np.float64)
 
 _INTEGER_OF = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
+
+def checked(function: Callable[P, Stage]) -> Callable[P, Stage]:
+    """Return a function of the library that checks the types of what it is given first.
+
+    Raises:
+        StageError: (the function) an argument is of another type than the one that is declared.
+    """
+    declared = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Stage:
+        try:
+            given = declared.bind(*args, **kwargs).arguments
+        except TypeError:
+            return function(*args, **kwargs)  # Python itself says what is missing or too much
+        for name, value in given.items():
+            kind = str(declared.parameters[name].annotation)
+            if not _is_of(value, kind):
+                wanted = _COLUMNS if kind == "Types" else f"give {kind}"
+                raise misused(f"`{name}` of `library.{function.__name__}`", value, wanted)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _is_of(value: object, kind: str) -> bool:
+    """Return whether a value is of a declared type; True of types that are checked elsewhere."""
+    match kind:
+        case "str":
+            return isinstance(value, str)
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "str | None":
+            return value is None or isinstance(value, str)
+        case "str | tuple[str, ...]":
+            several = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+            return several or isinstance(value, str)
+        case "str | pa.DataType":
+            return isinstance(value, str | pa.DataType)
+        case "Types":
+            return isinstance(value, pa.Schema | Mapping)
+        case "Outer":
+            return isinstance(value, Outer)
+        case _:
+            return True
 
 
 def with_weight(columns: pa.Schema) -> pa.Schema:

@@ -19,6 +19,7 @@ from headgate.incremental.library.rows import (
     Held,
     Numbers,
     changed,
+    checked,
     key_columns,
     numbers_of,
     with_weight,
@@ -53,6 +54,7 @@ class Operation(StrEnum):
     """The row of its key is gone; where there is none, nothing is done."""
 
 
+@checked
 def differences(
     source: str = "source",
     *,
@@ -118,6 +120,7 @@ def _kind_of(name: str, keys: KeyForm | str) -> pa.DataType:
         raise StageError(message) from error
 
 
+@checked
 def relation(
     columns: Types,
     key: str | Sequence[str],

@@ -17,6 +17,7 @@ from msgspec import Struct
 from headgate.incremental.library.rows import (
     CHANGES,
     WEIGHT,
+    checked,
     consolidated,
     negated,
     rows_of,
@@ -49,6 +50,7 @@ class _Window(Struct, frozen=True, eq=False):
     weight: str | None
 
 
+@checked
 def sliding(
     columns: Types,
     by: str | tuple[str, ...],
@@ -89,6 +91,7 @@ def sliding(
     return _window(name, by, _Window(schema_of(columns), source, newest, frames, weight))
 
 
+@checked
 def hopping(
     columns: Types,
     by: str | tuple[str, ...],
@@ -108,6 +111,7 @@ def hopping(
     return sliding(columns, by, 1, source=source, newest=newest, weight=weight, name=name)
 
 
+@checked
 def landmark(
     columns: Types,
     by: str | tuple[str, ...],

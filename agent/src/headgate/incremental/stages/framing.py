@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.engine import FramingKey
+from headgate.events import is_unicode
 from headgate.incremental.stages.errors import StageError
 
 Framing: TypeAlias = "str | Callable[[dict[str, object]], FramingKey]"
@@ -59,7 +60,7 @@ def _computed(
     for row in rows.to_pylist():
         key = framing(row)
         whole = isinstance(key, int) and not isinstance(key, bool) and -_WIDEST <= key < _WIDEST
-        if not (whole or isinstance(key, str)):
+        if not (whole or (isinstance(key, str) and is_unicode(key))):
             raise _no_key(stage, flow, key, row)
         keys.append(key)
     if len({isinstance(key, str) for key in keys}) > 1:
@@ -74,7 +75,7 @@ def _computed(
 def _no_key(stage: str, flow: str, key: object, row: dict[str, object]) -> StageError:
     message = (
         f"framing of flow `{flow}` of stage `{stage}`: {key!r} is no key, of the row {row!r:.200}; "
-        "give a whole number of 64 bits, or text"
+        "give a whole number of 64 bits, or Unicode text"
     )
     return StageError(message)
 

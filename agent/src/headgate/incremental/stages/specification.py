@@ -10,12 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, StrEnum
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from msgspec import Struct
 from pyarrow import types
 
+from headgate.incremental.stages.declared import (
+    check_columns,
+    check_each,
+    check_function,
+    check_kind,
+    misused,
+)
 from headgate.incremental.stages.errors import StageError
 from headgate.incremental.stages.framing import Framing, check_framing
 from headgate.incremental.stages.streams import FlowStream
@@ -50,6 +58,10 @@ class Keys(Struct, frozen=True):
 
     keys: tuple[Key, ...]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.keys, tuple | list):
+            raise misused("`Keys`", self.keys, "write several keys as a tuple: `Keys((a, b))`")
+
 
 class Computed(Struct, frozen=True):
     """A key that is computed of all units at once, for speed."""
@@ -57,6 +69,9 @@ class Computed(Struct, frozen=True):
     columns: Callable[[pa.Table], Sequence[pa.Array | pa.ChunkedArray]]
     """Of the units of an increment, columns of as many rows whose values are the keys, as those of
     named columns would be."""
+
+    def __post_init__(self) -> None:
+        check_function("`Computed`", self.columns)
 
 
 Columns = str | tuple[str, ...]
@@ -110,6 +125,10 @@ class InputFlow(Struct, frozen=True, eq=False):
     order_by: OrderBy = None
     """Of the units of a group; None: any order (``OrderByAny``)."""
 
+    def __post_init__(self) -> None:
+        check_columns("`route_by` of an `InputFlow`", self.route_by, (Route, Computed))
+        check_columns("`order_by` of an `InputFlow`", self.order_by, (NoneType,))
+
 
 class Outer(StrEnum):
     """Of which groups the translation is called."""
@@ -134,6 +153,20 @@ class StateFlow(Struct, frozen=True, eq=False):
     whole_order: Key = None
     """Order of a unit that asks for all rows of its group, where only matching rows are read. None:
     no unit can ask for them."""
+
+    def __post_init__(self) -> None:
+        schema = "give an Arrow schema: `StateFlow(pa.schema({'n': pa.int64()}))`"
+        check_kind("`columns` of a `StateFlow`", self.columns, pa.Schema, schema)
+        check_kind("`outer` of a `StateFlow`", self.outer, Outer, "write `Outer.RIGHT` or `.FULL`")
+        check_kind("`match` of a `StateFlow`", self.match, Match, "write `Match.GROUP` or `.ROW`")
+        for said, by in (("route_by", self.route_by), ("order_by", self.order_by)):
+            check_columns(f"`{said}` of a `StateFlow`", by, (NoneType,))
+            names = (by,) if isinstance(by, str) else by
+            for name in names if isinstance(names, tuple) else ():
+                if name not in self.columns.names:
+                    known = ", ".join(self.columns.names)
+                    message = f"`{said}` of a `StateFlow` names column {name}; it has {known}"
+                    raise StageError(message)
 
 
 class Fused(Struct, frozen=True, eq=False):
@@ -213,6 +246,7 @@ class StageSpec(Struct, frozen=True, eq=False):
     declared."""
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if not self.inputs:
             message = f"stage `{self.name}` has no input flow; give one at least in `inputs`"
             raise StageError(message)
@@ -234,6 +268,27 @@ class StageSpec(Struct, frozen=True, eq=False):
                 )
                 raise StageError(message)
             check_framing(self.name, flow, self.emitted[flow], framing)
+
+    def _check_kinds(self) -> None:
+        check_kind("the name of a stage", self.name, str, "write a text")
+        place = f"of stage `{self.name}`"
+        wanted = "write `{'pages': InputFlow('row')}`"
+        check_each(f"`inputs` {place}", self.inputs, InputFlow, wanted)
+        for said, function in (
+            ("translate", self.translate),
+            ("translate_tables", self.translate_tables),
+            ("translate_stream", self.translate_stream),
+        ):
+            check_function(f"`{said}` {place}", function)
+        state = "write `StateFlow(pa.schema({'n': pa.int64()}))`"
+        check_kind(f"`state` {place}", self.state, (StateFlow, NoneType), state)
+        check_kind(f"`version` {place}", self.version, (str, NoneType), "write a text")
+        if not isinstance(self.framing, Mapping):
+            raise misused(f"`framing` {place}", self.framing, "write `{'changes': 'day'}`")
+        for flow, framing in self.framing.items():
+            if not (isinstance(framing, str) or callable(framing)):
+                named = f"the framing of `{flow}` {place}"
+                raise misused(named, framing, "write a column, or a function of a row")
 
     def _check_names(self) -> None:
         if STATE in self.inputs or STATE in self.outputs:
@@ -356,6 +411,8 @@ def schema_of(types: Types) -> pa.Schema:
     """
     if isinstance(types, pa.Schema):
         return types
+    wanted = "write names and types, such as `{'row': 'string', 'n': 'int64'}`, or Arrow's schema"
+    check_each("what is given as columns", types, (str, pa.DataType), wanted)
     try:
         return pa.schema(
             [

@@ -366,11 +366,17 @@ def _table(
                 extra = ", ".join(sorted(map(str, row.keys() - names)))
                 reason = f"flow `{flow}` has no column {extra}; it is {_words(schema)}"
                 raise failed(number, f"{reason}; got {row!r:.200}")
-        columns = [made_of([row.get(f.name) for row in rows], f.type) for f in schema]
+        columns = []
+        column = ""
+        for field in schema:
+            column = field.name
+            columns.append(made_of([row.get(column) for row in rows], field.type))
+        column = ""
         return pa.Table.from_arrays(columns, schema=schema)
     except NOT_MADE as error:
         number = error.row if isinstance(error, Misfit) else _first_wrong(rows, schema)
-        reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}"
+        where = f", in column `{column}`" if column else ""
+        reason = f"flow `{flow}` has to be {_words(schema)}, and is not: {error}{where}"
         raise failed(number, f"{reason}; got {rows[number]!r:.200}") from error
 
 

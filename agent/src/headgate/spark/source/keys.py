@@ -58,6 +58,11 @@ def row_keys(column: pa.Array | pa.ChunkedArray) -> list[bytes]:
     """
     keys = keys_of(column)
     if not all(keys):
-        message = "column 'row' has a null or an empty key; every row to write needs one"
-        raise UnwritableValue(message)
+        at = next(at for at, key in enumerate(keys) if not key)
+        kind = "null" if keys[at] is None else "empty"
+        message = (
+            f"column 'row' has a null or an empty key; every row to write needs one: that of row "
+            f"{at + 1} of {len(keys)} is {kind}"
+        )
+        raise UnwritableValue(message, at)
     return [key for key in keys if key]
