@@ -216,7 +216,7 @@ def of_seed(seed: int, served: int = SERVED, trees: int | None = None) -> Outcom
         trees: of each forest; as many as trainings of agents have by default.
     """
     if trees is not None:
-        training._TREES = trees  # type: ignore[misc]
+        training._TREES = trees
     began = time.process_time()
     random = np.random.default_rng(10_000 + seed)
     shape = list(SHAPES)[seed % len(SHAPES)]
