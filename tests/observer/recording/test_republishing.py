@@ -22,7 +22,7 @@ from headgate.events import (
 from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.publishing import recovered as recovered_events
 from headgate.observer.publishing.kafka import KafkaUnavailable
-from headgate.observer.recording import republishing
+from headgate.observer.recording import recovery, republishing
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.republishing import EarlierEpochs
 from headgate.observer.starting import StartError
@@ -157,6 +157,24 @@ def test_a_definition_is_unknown_under_its_epoch_too(restart: Restart) -> None:
 def test_what_nobody_watches_is_left_out(restart: Restart) -> None:
     restart.crash_with(put(b"row", b"other"), table="other")
     restart.run(EarlierEpochs.publish)
+    assert restart.log == []
+
+
+def test_puts_of_a_table_that_nobody_wants_are_not_decoded_one_by_one(
+    restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+
+    def counted(intent: Any) -> Any:
+        decoded.append(intent.number)
+        return decode(intent)
+
+    decode = recovery.recovered
+    monkeypatch.setattr(republishing, "recovered", counted)
+    puts = [put(b"row%03d" % number, b"other") for number in range(200)]
+    restart.crash_with(*puts, table="other")
+    restart.run(EarlierEpochs.publish)
+    assert 0 < len(decoded) < 10
     assert restart.log == []
 
 

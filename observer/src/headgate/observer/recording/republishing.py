@@ -224,13 +224,19 @@ class EarlierEpochs:
             )
 
     def _publish_put(self, events: RecoveredEvents, intent: Intent) -> bool:
-        """Publish a put that is like one before it, as most are; return whether it is one."""
+        """Publish a put that is like one before it, as most are; return whether it is one.
+
+        Where nobody wants its table it is left out.
+        """
         known = self._puts.find(intent)
         if known is None:
             return False
         pattern, cell = known
         table = pattern.tables[0]
-        if self._places.get(table) is not _Place.READY:
+        place = self._places.get(table)
+        if place is _Place.UNWANTED:
+            return True
+        if place is not _Place.READY:
             return False
         number = intent.number
         if not events.add_put(
