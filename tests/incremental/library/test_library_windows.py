@@ -58,9 +58,15 @@ def test_a_sliding_window_is_of_the_newest_frames(
 def test_a_landmark_window_begins_where_it_was_last_set(epochs: Any, tmp_path_factory: Any) -> None:
     stage = filed(landmark(COLUMNS, "page", weight="weight"), tmp_path_factory)
     source, found = Relation(ROWS), Changes()
-    for rows, mark in epochs:
-        increments = {"source": source.feed(rows), "landmark": parameter(mark)}
+    waiting: list[int] = []
+    for rows, came in epochs:
+        waiting += [] if came is None else [came]
+        nobody = not rows and not source.rows
+        increments = {"source": source.feed(rows), "landmark": parameter(came)}
         found.add(stage.epoch(increments)["changes"])
+        if nobody:
+            continue  # what came waits for the first rows
+        mark, waiting = max(waiting, default=None), []
         if mark is not None:
             source.weights = type(source.weights)(
                 {place: n for place, n in source.weights.items() if source.known[place][1] >= mark}

@@ -52,7 +52,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: made(framing={"o": 3}), "the framing of `o` of stage `s` is 3"),
     (lambda: made(over_open=translate), "`over_open` of stage `s`"),
     (lambda: Stage(3, inputs=INPUTS, outputs=OUT, translate=translate), "name of a stage is 3"),  # type: ignore[arg-type]
-    (lambda: StateFlow({"n": "int64"}), "`columns` of a `StateFlow` is .*give an Arrow schema"),  # type: ignore[arg-type]
+    (lambda: StateFlow({"n": "int64"}), "`columns` of a `StateFlow` is .*give an Arrow schema"),
     (lambda: StateFlow(N, outer="full"), "`outer` of a `StateFlow` is 'full'"),  # type: ignore[arg-type]
     (lambda: StateFlow(N, match="row"), "`match` of a `StateFlow` is 'row'"),  # type: ignore[arg-type]
     (lambda: StateFlow(N, order_by="m"), "`order_by` of a `StateFlow` names column m; it has n"),
@@ -65,12 +65,12 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: made().fused(before={"a": translate}), "what is fused is"),  # type: ignore[dict-item]
     (lambda: made().fused(after={"o": [translate]}), "what is fused is"),  # type: ignore[list-item]
     (lambda: made().fused(before=translate), "`before` of `fused`"),  # type: ignore[arg-type]
-    (lambda: library.count("site"), "`by` of `library.count` is 'site'"),  # type: ignore[arg-type]
-    (lambda: library.distinct(["a"]), "write names and types"),  # type: ignore[arg-type]
-    (lambda: library.top_k("a", "b", 3, columns=["a"]), "`columns` of `library.top_k`"),  # type: ignore[arg-type]
+    (lambda: library.count("site"), "`by` of `library.count` is 'site'"),
+    (lambda: library.distinct(["a"]), "write names and types"),
+    (lambda: library.top_k("a", "b", 3, columns=["a"]), "`columns` of `library.top_k`"),
     (lambda: library.top_k("a", "b", "3", columns=COLUMNS), "`k` of `library.top_k` is '3'"),  # type: ignore[arg-type]
     (lambda: library.aggregate({"a": "string"}, {"n": "sum"}), "`n` in `of` of `library.aggr"),  # type: ignore[dict-item]
-    (lambda: library.differences(value=3), "`value` of `library.differences` is 3"),  # type: ignore[arg-type]
+    (lambda: library.differences(value=3), "`value` of `library.differences` is 3"),
     (lambda: library.sliding(COLUMNS, "a", "3"), "`frames` of `library.sliding` is '3'"),  # type: ignore[arg-type]
 ]
 
@@ -84,7 +84,7 @@ def test_a_mistake_is_an_error_where_it_is_made(mistake: Callable[[], Any], word
 def test_the_library_takes_what_it_declares() -> None:
     library.top_k(("a",), "b", 3, columns=pa.schema({"a": pa.string(), "b": pa.int64()}))
     with pytest.raises(TypeError, match=r"join\(\)"):
-        library.join("a", "b", 3)  # type: ignore[arg-type, call-arg, misc]
+        library.join("a", "b", 3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,11 @@ class StoredState:
         for bucket in self.manifest.buckets:
             for ref in bucket.files:
                 yield from self._checked(ref, sorted_rows=True)
-        outputs = (*self.manifest.outputs.values(), *(s.files for s in self.manifest.sendings))
-        for ref in {ref.name: ref for refs in outputs for ref in refs}.values():
+        manifest = self.manifest
+        others = [*manifest.outputs.values(), *(each.files for each in manifest.sendings)]
+        others += [units.files for flow in manifest.waiting.values() for units in flow]
+        others += [each.cells.files for each in manifest.written.values()]
+        for ref in {ref.name: ref for refs in others for ref in refs}.values():
             yield from self._checked(ref, sorted_rows=False)
 
     @property
