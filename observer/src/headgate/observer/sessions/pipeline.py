@@ -21,9 +21,9 @@ from headgate.observer.sessions.connection_pair import PIPELINE_FULL, Connection
 from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named, writes_of
-from headgate.observer.sessions.own_calls import own_call
 from headgate.observer.sessions.proofs import Proof
 from headgate.observer.sessions.replies import REPLY_LIMITS, number_of
+from headgate.observer.sessions.requests.own_calls import own_call
 from headgate.observer.upstreams.asking import PING
 from headgate.wire import (
     Message,
