@@ -291,6 +291,11 @@ def decode_column_exactly(
 
     They are complex where a float64 does not hold all of one of them, see ``exact_numbers``.
     """
+    if decode is _utf8:
+        numbers, unreadable = decode_column(codec, decode, values)
+        if max(map(len, values), default=0) <= DIGITS and not _has_exponent(b"".join(values)):
+            return numbers, unreadable  # each is below 10 ** DIGITS, and so below WHOLE
+        return _with_rests(numbers, values), unreadable
     layout = codec.layout
     if layout is not None and layout.whole and layout.width == _WIDEST:
         wholes = layout.column(values)
@@ -298,9 +303,6 @@ def decode_column_exactly(
             return wholes_with_rest(wholes), 0
     elif layout is not None:
         return decode_column(codec, decode, values)
-    elif codec.name is CodecName.UTF8:
-        numbers, unreadable = decode_column(codec, decode, values)
-        return _with_rests(numbers, values), unreadable
     return _column_of([decode_exactly(decode, value) for value in values])
 
 
@@ -314,8 +316,6 @@ def _column_of(found: Sequence[float | complex]) -> tuple[NDArray[Any], int]:
 def _with_rests(numbers: NDArray[np.float64], values: Sequence[bytes]) -> NDArray[Any]:
     import numpy as np
 
-    if max(map(len, values), default=0) <= DIGITS and not _has_exponent(b"".join(values)):
-        return numbers  # each is below 10 ** DIGITS, and so below WHOLE
     exact: NDArray[Any] = numbers
     for place, (number, value) in enumerate(zip(numbers.tolist(), values, strict=True)):
         if number == number and is_close(number, len(value), exponent=_has_exponent(value)):
