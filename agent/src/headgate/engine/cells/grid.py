@@ -49,6 +49,86 @@ class GridShape(Struct, frozen=True, array_like=True):
     packed: bool
 
 
+class RowChains:
+    """A chain of present cells for each row. Cells that are gone leave it when it is read.
+
+    Args:
+        following: a column of zeros: in each cell of a chain one more than the slot of the next
+            cell, its own at the end; 0 in cells outside of all.
+        present: which cells exist.
+
+    Attributes:
+        following: the column.
+    """
+
+    def __init__(self, following: Column, present: Column) -> None:
+        self.following = following
+        self._present = present
+        self._heads: Array = np.zeros(0, _NUMBER)
+        """One more than the slot of the first in each row's chain, by the row's number; or 0."""
+
+    def clear(self) -> None:
+        """Forget all chains."""
+        self.following.data[:] = 0
+        self._heads = np.zeros(0, _NUMBER)
+
+    def cells(self, row: int) -> list[int]:
+        """Return the slots of a row's present cells in order; those that are gone leave the chain.
+
+        So each cell that goes is looked at once, however often its row is asked for.
+        """
+        if row >= len(self._heads):
+            return []
+        chain, present = self.following.data, self._present.data
+        found: list[int] = []
+        gone: list[int] = []
+        slot, link = -1, int(self._heads[row])
+        while link != slot + 1 and link:
+            slot = link - 1
+            link = int(chain.item(slot))
+            (found if present.item(slot) else gone).append(slot)
+        if gone:
+            chain[gone] = 0
+            self._heads[row] = found[0] + 1 if found else 0
+            for one, next_ in zip(found, [*found[1:], *found[-1:]], strict=True):
+                chain[one] = next_ + 1
+        found.sort()
+        return found
+
+    def unlinked(self, slots: Array) -> Array:
+        """Return those of the cells that are in no chain."""
+        found: Array = slots[self.following.data[slots] == 0]
+        return found
+
+    def link(self, slots: Array, rows: Array) -> None:
+        """Put cells at the front of their rows' chains; they are in none, and each is there once.
+
+        Args:
+            slots: of the cells.
+            rows: the number of each cell's row.
+        """
+        if not len(slots):
+            return
+        if len(slots) > 1:
+            order = np.argsort(rows, kind="stable")
+            slots, rows = slots[order], rows[order]
+        known = int(rows[-1]) + 1
+        if known > len(self._heads):
+            grown = np.zeros(int(known * _GROWTH) + 1, _NUMBER)
+            grown[: len(self._heads)] = self._heads
+            self._heads = grown
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = rows[1:] != rows[:-1]
+        last = np.ones(len(rows), np.bool_)
+        last[:-1] = first[1:]
+        following = np.empty(len(slots), _NUMBER)
+        following[1:] = slots[:-1] + 1
+        heads = self._heads[rows[first]]
+        following[first] = np.where(heads == 0, slots[first] + 1, heads)
+        self.following.data[slots] = following
+        self._heads[rows[last]] = slots[last] + 1
+
+
 class Grid:
     """Numbers the cells of one container and holds the columns of what is known of them.
 
@@ -65,11 +145,8 @@ class Grid:
         self._row_of: Column | None = None
         self._column_of: Column | None = None
         """Numbers of each cell's row and column, where cells have an index of their own."""
-        self._next: Column | None = None
-        """A chain of each row's present cells there: one more than the slot of the next cell, its
-        own at the end; 0 in cells outside of it. Cells that are gone leave it when it is read."""
-        self._heads: Array = np.zeros(0, _NUMBER)
-        """One more than the slot of the first in each row's chain, by the row's number; or 0."""
+        self._chains: RowChains | None = None
+        """The present cells of each row, where cells have an index of their own."""
         self._ids: dict[bytes, int] = {}
         self._names: list[bytes] = []
         self._width = 1
@@ -200,7 +277,7 @@ class Grid:
         It looks at the cells of these rows only.
         """
         found: dict[bytes, list[bytes]] = {row: [] for row in rows}
-        if self._rows is None or self._column_of is None:
+        if self._rows is None or self._column_of is None or self._chains is None:
             for row, columns in found.items():
                 number = self._index.find(row)
                 if number is not None:
@@ -211,64 +288,15 @@ class Grid:
         for row, columns in found.items():
             number = self._rows.find(row)
             if number is not None:
-                places = self._column_of.data[self._chained(number)]
+                places = self._column_of.data[self._chains.cells(number)]
                 columns += [self._names[place] for place in places.tolist()]
-        return found
-
-    def _chained(self, row: int) -> list[int]:
-        """Return the slots of a row's present cells in order; cells that are gone leave its chain.
-
-        So each cell that goes is looked at once, however often its row is asked for.
-        """
-        if self._next is None or row >= len(self._heads):
-            return []
-        chain, present = self._next.data, self.present.data
-        found: list[int] = []
-        gone: list[int] = []
-        slot, link = -1, int(self._heads[row])
-        while link != slot + 1 and link:
-            slot = link - 1
-            link = int(chain.item(slot))
-            (found if present.item(slot) else gone).append(slot)
-        if gone:
-            chain[gone] = 0
-            self._heads[row] = found[0] + 1 if found else 0
-            for one, following in zip(found, [*found[1:], *found[-1:]], strict=True):
-                chain[one] = following + 1
-        found.sort()
         return found
 
     def link(self, slots: Array) -> None:
         """Take note that cells exist, each of them once, so that ``columns_in`` finds them."""
-        if self._next is None:
-            return
-        chain = self._next.data
-        new = slots[chain[slots] == 0]
-        if not len(new):
-            return
-        if self.rows > len(self._heads):
-            grown = np.zeros(int(self.rows * _GROWTH) + 1, _NUMBER)
-            grown[: len(self._heads)] = self._heads
-            self._heads = grown
-        self._link(new, self.row_numbers(new), chain)
-
-    def _link(self, slots: Array, rows: Array, chain: Array) -> None:
-        """Put cells at the front of their rows' chains."""
-        if len(slots) > 1:
-            order = np.argsort(rows, kind="stable")
-            slots, rows = slots[order], rows[order]
-        elif not len(slots):
-            return
-        first = np.ones(len(rows), np.bool_)
-        first[1:] = rows[1:] != rows[:-1]
-        last = np.ones(len(rows), np.bool_)
-        last[:-1] = first[1:]
-        following = np.empty(len(slots), _NUMBER)
-        following[1:] = slots[:-1] + 1
-        heads = self._heads[rows[first]]
-        following[first] = np.where(heads == 0, slots[first] + 1, heads)
-        chain[slots] = following
-        self._heads[rows[last]] = slots[last] + 1
+        if self._chains is not None:
+            new = self._chains.unlinked(slots)
+            self._chains.link(new, self.row_numbers(new))
 
     def row_number(self, row: bytes) -> int | None:
         """Return the number of a row; None if it was never seen."""
@@ -324,7 +352,8 @@ class Grid:
         self._ids = {name: number for number, name in enumerate(self._names)}
         self._width = shape.width
         if shape.packed:
-            self._index_rows()
+            self._rows = self._storage.index()
+            self._add_places()
         for first in range(0, len(keys), _LOADED):
             self._index.number(keys[first : first + _LOADED])
         self._resize(self._room(self.extent))
@@ -342,7 +371,7 @@ class Grid:
         """Give up slots and columns of cells that are gone, if they are many; return if it did."""
         if self._size < _FEW_ROWS:
             return False
-        used = self._used()
+        used = self.find_used(0, self._size)
         if len(used) * self._width * _VACANT >= len(self._index):
             return False
         rows, numbers = self.keys(used)
@@ -374,7 +403,7 @@ class Grid:
         if width > _WIDEST or self._is_sparse(width):
             self._pack()
             return
-        used = self._used()
+        used = self.find_used(0, self._size)
         numbers, places = np.divmod(used, self._width)
         self._width = width
         self._move(used, numbers * width + places, self._room(len(self._index) * width))
@@ -405,28 +434,27 @@ class Grid:
 
     def _pack(self) -> None:
         """Give each cell a number of its own."""
-        used = self._used()
+        used = self.find_used(0, self._size)
         rows, columns = self.keys(used)
         self._rows, self._index, self._width = self._index, self._storage.index(), 1
         self._add_places()
         self._move_packed(used, rows, [self._names[i] for i in columns])
 
-    def _index_rows(self) -> None:
-        """Have cells an index of their own."""
-        self._rows = self._storage.index()
-        self._add_places()
-
     def _add_places(self) -> None:
         self._row_of, self._column_of = self.column(_NUMBER), self.column(_NUMBER)
-        self._next = self.column(_NUMBER)
+        self._chains = RowChains(self.column(_NUMBER), self.present)
 
     def _forget_rows(self) -> None:
         """Have rows the only index; there are no slots that it could be wrong for."""
-        for column in (self._row_of, self._column_of, self._next):
-            if column is not None:
-                self.release(column)
-        self._rows = self._row_of = self._column_of = self._next = None
-        self._heads = np.zeros(0, _NUMBER)
+        for column in self._of_places():
+            self.release(column)
+        self._rows = self._row_of = self._column_of = self._chains = None
+
+    def _of_places(self) -> list[Column]:
+        """Return the columns that say where cells are, and nothing of them."""
+        chained = None if self._chains is None else self._chains.following
+        found = (self._row_of, self._column_of, chained)
+        return [column for column in found if column is not None]
 
     def _move_packed(self, used: Array, rows: list[bytes], columns: list[bytes]) -> None:
         numbers = [self._ids[column] for column in columns]
@@ -434,9 +462,8 @@ class Grid:
         slots = np.array(self._index.number(keys), np.int64)
         self._move(used, slots, self._room(len(self._index)))
         self._note_places(slots, rows, numbers)
-        if self._next is not None:
-            self._next.data[:] = 0
-            self._heads = np.zeros(0, _NUMBER)
+        if self._chains is not None:
+            self._chains.clear()
             self.link(np.flatnonzero(self.present.data))
 
     def _note_places(self, slots: Array, rows: Sequence[bytes], columns: Sequence[int]) -> None:
@@ -444,14 +471,11 @@ class Grid:
             self._row_of.data[slots] = self._rows.number(rows)
             self._column_of.data[slots] = columns
 
-    def _used(self) -> Array:
-        """Return the slots of which anything is known."""
-        return self.find_used(0, self._size)
-
     def _anything(self, place: slice) -> Array:
         used = np.zeros(len(range(*place.indices(self._size))), np.bool_)
+        apart = (*self._of_places(), *self._marks)
         for column in self._columns:
-            if column not in (self._row_of, self._column_of, self._next, *self._marks):
+            if column not in apart:
                 data = column.data[place]
                 used |= np.not_equal(data, _NOTHING) if data.dtype == object else data != 0
         return used
