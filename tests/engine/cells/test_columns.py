@@ -350,3 +350,26 @@ def test_updates_reach_the_containers_in_which_they_lie(containers, updates):
             if any(item.is_touched_by(k, row, column) for item in cells.matcher.items)
         ]
         assert routed.get(cells, []) == expected
+
+
+class Looked(tuple):
+    """Requests that count how often all of them are looked at."""
+
+    looks = 0
+
+    def __iter__(self):
+        type(self).looks += 1
+        return super().__iter__()
+
+
+def test_all_requests_are_looked_at_as_often_for_many_containers_as_for_one():
+    requests = [[(row, b"f:a", b"1")] for row in ROWS]
+    looks = []
+    for containers in (1, 9):
+        arrived = arrivals(None, requests)
+        arrived.requests = Looked(arrived.requests)
+        Looked.looks = 0
+        for _ in range(containers):
+            cells_of("table", CodecName.UTF8, Count.CELLS, Detail.VALUES).take(arrived, [0])
+        looks.append(Looked.looks)
+    assert looks[0] == looks[1] > 0

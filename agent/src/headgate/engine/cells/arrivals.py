@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
 
 SERVER_TIME = -1
+_TTLS = attrgetter("ttls")
 _NONE: frozenset[int] = frozenset()
 _LATEST = 2**63 - 1  # HBase's HConstants.LATEST_TIMESTAMP, which clients may send to mean "now"
 
@@ -25,7 +26,9 @@ class Arrivals:
     """Consecutive requests of a batch that one writer sent: an action of this dataflow or not."""
 
     __slots__ = (
+        "_gives_ttls",
         "_owners",
+        "_starts",
         "_uncertain",
         "_zero_increments",
         "cell_level",
@@ -66,7 +69,9 @@ class Arrivals:
         """Whether every update names its one column, so that columns decide what it touches."""
         self.plain = puts and certain(requests, timestamps, values) if plain is None else plain
         """Whether all cells are puts that certainly happened in this order at the server's time."""
+        self._gives_ttls: bool | None = None
         self._owners: list[int] | None = None
+        self._starts: list[int] | None = None
         self._uncertain: frozenset[int] | None = None
         self._zero_increments: frozenset[int] | None = None
 
@@ -82,6 +87,20 @@ class Arrivals:
             spans = (repeat(i, request.cells) for i, request in enumerate(self.requests))
             self._owners = list(chain.from_iterable(spans))
         return self._owners
+
+    @property
+    def gives_ttls(self) -> bool:
+        """True if a request gives cells a time to live of their own."""
+        if self._gives_ttls is None:
+            self._gives_ttls = any(map(_TTLS, self.requests))
+        return self._gives_ttls
+
+    def ttl(self, position: int) -> int:
+        """Return the time to live in milliseconds that a cell was given, or ``NO_TTL``."""
+        if self._starts is None:
+            self._starts = [0, *accumulate(request.cells for request in self.requests)]
+        owner = self.owners[position]
+        return self.requests[owner].ttl(position - self._starts[owner])
 
     @property
     def uncertain(self) -> frozenset[int]:

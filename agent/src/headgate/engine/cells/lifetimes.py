@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 
 import numpy as np
 
@@ -19,7 +18,6 @@ _STEPS = 64
 _LEAST_STEP = 1000
 """Milliseconds between two looks at all cells."""
 _CLIMBING = DELTAS | {UpdateKind.INCREMENT, UpdateKind.APPEND}
-_TTLS = attrgetter("ttls")
 
 
 class Lifetimes:
@@ -92,16 +90,14 @@ class Lifetimes:
 
     def note(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
         """Note when cells expire that were written."""
-        if not self.kept and not any(map(_TTLS, arrivals.requests)):
+        if not self.kept and not arrivals.gives_ttls:
             return
-        starts = np.cumsum([0, *(request.cells for request in arrivals.requests)]).tolist()
         for i in positions:
             kind = arrivals.kinds[i]
             if kind in DELETES:
                 continue
             key = (arrivals.rows[i], arrivals.columns[i])
-            owner = arrivals.owners[i]
-            ttl = arrivals.requests[owner].ttl(i - starts[owner])
+            ttl = arrivals.ttl(i)
             if ttl != NO_TTL:
                 self.own[key] = ttl
             dated, received = arrivals.timestamp(i), int(arrivals.received(i))
