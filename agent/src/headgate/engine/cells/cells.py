@@ -90,7 +90,7 @@ class ContainerCells:
         self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None = None
     ) -> None:
         """Count and keep the updates at these positions, which lie in the container."""
-        if arrivals.zero_increments:
+        if not arrivals.plain and arrivals.zero_increments:
             positions = self._without_idle(arrivals, positions)
             if not positions:
                 return

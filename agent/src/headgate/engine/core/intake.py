@@ -114,7 +114,7 @@ class Intake:
         for arrivals in arrivals_of(batch, self._state.spec.name):
             for cells, positions in router.route(arrivals):
                 cells.take(arrivals, positions)
-                if not arrivals.idle.issuperset(positions):
+                if arrivals.plain or not arrivals.idle.issuperset(positions):
                     touched[cells.watched.id] = None
                 self.spread += 1
         self._evaluator.written(touched)
