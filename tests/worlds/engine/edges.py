@@ -7,6 +7,8 @@ import math
 import random
 import struct
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
 from headgate.engine import CodecName
 
@@ -87,7 +89,7 @@ def _packed(codec: CodecName, number: float) -> bytes:
 
 
 def read(codec: CodecName, value: bytes) -> object:
-    """Return what a value is to whoever compares it: a number, NaN where there is none, or bytes.
+    """Return what a value is to whoever compares it, all its digits: a fraction, NaN, or bytes.
 
     It is worked out apart from the product's codecs; JSON is read at the path ``v``.
     """
@@ -95,30 +97,49 @@ def read(codec: CodecName, value: bytes) -> object:
         return value
     try:
         number = _number(codec, value)
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, struct.error):
+        float(number)
+    except (ValueError, TypeError, KeyError, RecursionError, ArithmeticError, struct.error):
         return math.nan
-    return number if math.isfinite(number) else math.nan
+    return number
 
 
-def _number(codec: CodecName, value: bytes) -> float:
+def exact(held: complex) -> Fraction:
+    """Return the number that an engine holds as a float64 and what that leaves out."""
+    return Fraction(held.real) + Fraction(held.imag)
+
+
+def is_held(number: Fraction, held: complex) -> bool:
+    """Return whether an engine holds a number as well as it can.
+
+    Whole numbers of up to 106 bits are exact. Of others the float64 is the nearest, and the rest,
+    where there is one, is off by its last bits at most.
+    """
+    missing = abs(number - exact(held))
+    if number.denominator == 1 and abs(number) < 2**106:
+        return missing == 0
+    nearest = float(number) == held.real
+    return nearest and (held.imag == 0 or missing <= abs(Fraction(held.imag)) / 2**20)
+
+
+def _number(codec: CodecName, value: bytes) -> Fraction:
     if codec in TRUE:
         [byte] = value
-        return float(byte != 0)
+        return Fraction(byte != 0)
     if codec in FIXED:
         return _unpacked(codec, value)
     if codec is CodecName.JSON:
         if value.count(b"[") + value.count(b"{") > 256:
             raise ValueError(value)
-        found = json.loads(value)["v"]
-        if isinstance(found, bool) or not isinstance(found, int | float):
+        found = json.loads(value, parse_float=Decimal)["v"]
+        if isinstance(found, bool) or not isinstance(found, int | Decimal):
             raise TypeError(found)
-        return float(found)
+        return Fraction(found)
     if b"_" in value:
         raise ValueError(value)
-    return float(value)
+    return Fraction(Decimal(value.decode("ascii")))
 
 
-def _unpacked(codec: CodecName, value: bytes) -> float:
+def _unpacked(codec: CodecName, value: bytes) -> Fraction:
     letter = FIXED[codec]
     bits = 8 * struct.calcsize(letter)
     if codec.startswith("phoenix"):
@@ -126,8 +147,8 @@ def _unpacked(codec: CodecName, value: bytes) -> float:
             raise ValueError(value)
         whole = int.from_bytes(value, "big")
         if letter not in "fd":
-            return float(whole - 2 ** (bits - 1))
+            return Fraction(whole - 2 ** (bits - 1))
         turned = (whole - 1) % 2**bits
         turned = turned ^ 1 << bits - 1 if turned >> bits - 1 else 2**bits - 1 - turned
         value = turned.to_bytes(bits // 8, "big")
-    return float(struct.unpack(">" + letter, value)[0])
+    return Fraction(struct.unpack(">" + letter, value)[0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from contradiction import require
 from hostile_store import Cell, Key, Missing
 
-from engine.edges import read
+from engine.edges import exact, is_held, read
 from headgate.engine import (
     ActionRole,
     AllOf,
@@ -217,7 +217,7 @@ class Oracle:
                 )
                 if cells.detail is Detail.VALUES:
                     now = read(codec, truth[key])
-                    same = now == known[key] or (now != now and known[key] != known[key])
+                    same = _same(now, known[key])
                     words = f"{place}: holds {truth[key][:40]!r}, known as {known[key]!r:.60}"
                     require(holds=same, words=words)
 
@@ -342,11 +342,13 @@ class Oracle:
                     continue
                 # What was no number and is none may not have been written since.
                 nothing = new != new and old != old
-                changed += _number_of(new) != _number_of(old) and not nothing
-                distance = abs(Fraction(_finite(new)) - Fraction(_finite(old)))
+                if nothing or _same(_number_of(new), _number_of(old)):
+                    continue
+                changed += 1
+                distance = abs(_finite(new) - _finite(old))
                 moved += distance
                 largest = max(largest, _float(distance))
-            before += sum((abs(Fraction(_finite(old))) for old in then.values()), Fraction(0))
+            before += sum((abs(_finite(old)) for old in then.values()), Fraction(0))
         match value.metric:
             case Metric.CHANGED:
                 return _ratio(Fraction(changed), Fraction(cells_now))
@@ -458,12 +460,21 @@ def _holds(condition: Condition, reached: dict[str, str]) -> bool:
     return true >= (condition.number if isinstance(condition, AtLeast) else 1)
 
 
-def _finite(value: object) -> float:
-    return value if isinstance(value, float) and math.isfinite(value) else 0.0
+def _same(now: object, known: object) -> bool:
+    """Return whether what stands in a table is what an engine knows."""
+    if isinstance(now, Fraction) and isinstance(known, float | complex):
+        return known == known and is_held(now, complex(known))
+    return now == known or (now != now and known != known)
+
+
+def _finite(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    return exact(value) if isinstance(value, float | complex) and value == value else Fraction(0)
 
 
 def _number_of(value: object) -> object:
-    return 0.0 if value is None else value
+    return Fraction(0) if value is None else value
 
 
 def _float(number: Fraction) -> float:
