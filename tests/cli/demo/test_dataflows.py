@@ -118,7 +118,7 @@ def explained(model):
 
 
 def test_a_training_has_ended_when_its_models_decide():
-    report = {"outputs": ["index"], "asked": 24, "seconds": None}
+    report = {"number": 1, "outputs": ["index"], "asked": 24, "seconds": None}
     done = {**report, "seconds": 2.5, "waves": 24, "models": {"index": "0123"}}
     agent = ScriptedAgent(
         a__train=[ok(report), ok(report), ok(done)],
