@@ -1,4 +1,4 @@
-"""Whether what is learned holds where runs take from a tenth of a wave to five.
+"""Promises of learned triggers, where runs take from a tenth of a wave to five.
 
 Each of many dataflows, drawn at random, lives in an engine: rows come and go, values have both
 signs, half of the input of a wave comes early, and of most steps all runs last alike. It is trained
@@ -79,23 +79,23 @@ SERVED: Final = 500
 """Waves of service at most."""
 BOUNDS: Final = (0.3, 0.2, 0.5, 0.1)
 _SAVES: Final = (0.3, 0.93)
-"""What an oracle saves at a bound that a user might set."""
+"""Share that an oracle saves at a bound that a user might set."""
 _WAVES: Final = MOST_TAUGHT + SERVED + 40
 
 
 class Output(Struct, frozen=True):
-    """What became of an output."""
+    """Fate of an output."""
 
     learned: bool
-    """Whether it got a model."""
+    """True if it got a model."""
     made: bool
-    """Whether no wave passed for longer than the horizon and the runs above it take."""
+    """True if no wave passed for longer than the horizon and the runs above it take."""
     longest: float
     """Waves for which what was shown stayed the same at most."""
     decided: int
     """Waves of service that were decided on."""
     violations: int
-    """Of these, in which what was shown was out of bounds."""
+    """Waves of these in which what was shown was out of bounds."""
     saved: float
     """Share of these in which it was not made."""
     audits: int
@@ -110,12 +110,12 @@ class Output(Struct, frozen=True):
 
     @property
     def kept(self) -> bool:
-        """Whether the stated confidence was kept."""
+        """True if the stated confidence was kept."""
         return self.violations <= (1.0 - CONFIDENCE) * self.decided
 
     @property
     def holds(self) -> bool:
-        """Whether the interval holds the rate."""
+        """True if the interval holds the rate."""
         return self.low <= self.rate <= self.high
 
 
@@ -131,7 +131,7 @@ class Outcome(Struct, frozen=True):
     mixed: int
     """Runs that were made of more than one wave."""
     seconds: float
-    """Of processor time."""
+    """Seconds of processor time."""
 
 
 def lasting(random: np.random.Generator, typical: Mapping[str, float]) -> Callable[[str], float]:

@@ -38,7 +38,7 @@ class ReferenceStage:
         self.state: dict[Any, list[Adu]] = {}
         self.keys: dict[Any, Any] = {}
         self.waiting: dict[str, list[Adu]] = {}
-        """By flow, units of all groups that came when there was no group."""
+        """Units of all groups that came when there was no group, by flow."""
 
     def epoch(self, increments: Mapping[str, Iterable[Adu]]) -> dict[str, list[Adu]]:
         """Return what one epoch puts out, by flow."""

@@ -164,7 +164,7 @@ class ScriptedFlow:
         self.tables: dict[str, str] = {}
         """Tables of containers that have another name than these."""
         self.strict_rows = False
-        """Whether rows that have no key in HBase are refused, as a run does."""
+        """True if rows that have no key in HBase are refused, as a run does."""
         self.hbase_calls: Callable[[], object] = lambda: None
         """Called before each write; may raise."""
         self.spark: Any = None
@@ -173,7 +173,7 @@ class ScriptedFlow:
 
     @property
     def store(self) -> FileStore:
-        """Where the files of the stages are."""
+        """Location of the stages' files."""
         return FileStore.at(self.path)
 
     def request(

@@ -77,7 +77,7 @@ def changed(text: str, changes: Sequence[tuple[str, str]]) -> str:
 
 
 def problems(*changes: tuple[str, str], stages: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """What is found once words of the file, and of the stages, are replaced."""
+    """Return what is found once words of the file, and of the stages, are replaced."""
     made: dict[str, Any] = {}
     exec(changed(STAGES, stages), made)
     dataflow = parse_dataflow(changed(FLOW, changes), "flow.yaml")

@@ -45,7 +45,7 @@ TOPIC = updates_topic("in")
 
 CODECS = (CodecName.UTF8, CodecName.FLOAT64, CodecName.OPAQUE)
 ROWS = (b"", b"r0005", b"r0010", b"r0020")
-"""Where ranges of rows begin and end."""
+"""Begins and ends of ranges of rows."""
 Write = tuple[int, bytes]
 """Offset and column of a write; no two writes have the same row."""
 Cell = tuple[int, bytes, CodecName]

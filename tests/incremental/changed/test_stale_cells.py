@@ -69,7 +69,7 @@ def rebuild(flow: ScriptedFlow, made: Stage, action: str = "sums") -> None:
 
 
 def anew(flow: ScriptedFlow, made: Stage, folder: Path) -> Cells:
-    """What the stage writes that is begun now, to an empty table."""
+    """Return what the stage writes that is begun now, to an empty table."""
     other = ScriptedFlow(folder, tuple(flow.containers), READ)
     other.containers = flow.containers
     other.run("sums", made, other.request())

@@ -122,7 +122,7 @@ def test_columns_that_make_no_container_are_refused(by: Any, columns: Any, words
 
 
 def test_what_a_stage_of_the_library_makes_is_in_a_table(tmp_path: Path) -> None:
-    """Of ``top_k`` to a container, through the runs of both stages."""
+    """Take ``top_k`` to a container, through the runs of both stages."""
     columns = {"site": "string", "score": "double", "url": "string"}
     flow = ScriptedFlow(
         tmp_path,

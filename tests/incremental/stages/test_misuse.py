@@ -1,4 +1,4 @@
-"""What is given to a constructor by mistake is named there, with what to write instead."""
+"""A constructor names what it is given by mistake, and what to write instead."""
 
 from __future__ import annotations
 

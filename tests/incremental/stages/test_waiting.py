@@ -32,7 +32,7 @@ def come(flow: ScriptedFlow, *units: tuple[int, int], k: tuple[int, ...] = ()) -
 
 
 def ran(flow: ScriptedFlow, stage: Stage, **request: Any) -> list[tuple[str, int, int]]:
-    """What a run puts out: by group its sum, and how many parameters it was given."""
+    """Output of a run: by group its sum, and how many parameters it was given."""
     flow.outputs.clear()
     flow.run("limited", stage, flow.request(**request))
     return sorted((row["key"], row["n"], row["limits"]) for row in flow.outputs["out"])

@@ -1,4 +1,4 @@
-"""What a run computes, as files say it."""
+"""Identity of a run, as files say it."""
 
 from __future__ import annotations
 

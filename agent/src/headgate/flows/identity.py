@@ -63,7 +63,7 @@ class ActionIdentity(Struct, frozen=True):
 
     @property
     def hashes(self) -> RunIdentity:
-        """What a record keeps of it."""
+        """The form that a record keeps."""
         parts = {name: _part_hash(value) for name, value in asdict(self).items()}
         return RunIdentity(self.hash, parts)
 

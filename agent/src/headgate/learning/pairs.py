@@ -43,7 +43,7 @@ from headgate.learning.spacing import Spacing
 from headgate.learning.user_metrics import question_about
 
 Table = npt.NDArray[np.float64]
-"""By wave and age, shape (T, H+1). Pairs that do not exist are NaN; age 0 is 0."""
+"""Values by wave and age, shape (T, H+1). Pairs that do not exist are NaN; age 0 is 0."""
 FeatureTable = npt.NDArray[np.float32]
 """By wave, age and feature, shape (T, H+1, k); zeros where there is no such pair."""
 
@@ -95,7 +95,7 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     """How far a container has moved between any two of its waves that are not too far apart."""
 
     impacts: Impacts
-    """By wave and age, shape (T, H+1); of nothing where there is no such pair."""
+    """Features by wave and age, shape (T, H+1); those of nothing where there is no such pair."""
     means: Values
     """Mean of the container's values by wave, shape (T,)."""
     updates: Counts
@@ -112,7 +112,7 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     counted: Counts | None = None
     """See ``ContainerHistory``."""
     spacing: Spacing | None = None
-    """Which pairs there are; None where the waves follow one another."""
+    """Pairs that there are; None where the waves follow one another."""
 
     @property
     def waves(self) -> int:
@@ -126,7 +126,7 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
 
     @property
     def spaced(self) -> Spacing:
-        """Which pairs there are."""
+        """Pairs that there are."""
         return self.spacing or Spacing(np.arange(self.waves), self.horizon)
 
     @property

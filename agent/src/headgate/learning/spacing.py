@@ -1,4 +1,4 @@
-"""Which pairs of waves there are where some waves have ended while a run was under way."""
+"""Pairs of waves, where some waves have ended while a run was under way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.learning.impact import Counts
 
 
 class Spacing(Struct, frozen=True, eq=False):
-    """Which pairs of some waves there are, and how far apart their waves are."""
+    """Pairs of some waves, and how far apart their waves are."""
 
     numbers: Counts
     """Numbers of the waves, rising, shape (T,)."""

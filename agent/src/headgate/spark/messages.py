@@ -134,7 +134,7 @@ class StepRequest(Struct, frozen=True, tag="step"):
     keys: dict[str, KeyForm] = {}
     """Form of rows and qualifiers, by container; ``TEXT`` where none is stated."""
     computes: ActionIdentity | None = None
-    """What the dataflow file says that it computes; None where the agent does not say it."""
+    """Identity of what it computes, by the dataflow file; None where the agent does not say it."""
     depends: dict[str, str] = {}
     """Files that its code reads: paths from the root, by the path that the dataflow file has."""
 
@@ -238,7 +238,7 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     final: bool = False
     """True if another attempt would fail in the same way: the error is not ``repeatable``."""
     identity: RunIdentity = RunIdentity()
-    """What it computed; without hashes where it failed before that was known."""
+    """Identity of what it computed; without hashes where it failed before that was known."""
 
 
 WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep | CloseSpace

@@ -32,7 +32,7 @@ class WrittenCell(Struct, frozen=True):
 
 
 class Removal(Struct, frozen=True):
-    """What has become of cells that were to be removed."""
+    """Counts of what became of cells that were to be removed."""
 
     removed: int = 0
     """Cells that were removed."""

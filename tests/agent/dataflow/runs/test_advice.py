@@ -1,4 +1,4 @@
-"""What a failed stage advises is done by the command itself, and then the stage goes on.
+"""The command that a failed stage advises does what it says, and then the stage goes on.
 
 The command line asks a real runtime over HTTP, whose worker runs the stages on files.
 """

@@ -1,4 +1,4 @@
-"""What is taught of a recording in which runs outlast waves."""
+"""Lessons of a recording in which runs outlast waves."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ BACK_SECONDS = 10.0
 MOST = 300 * MIB
 """Memory above that of the idle process."""
 ANSWER_SECONDS = 60.0
-"""For a probe and for a client with rights, on a machine that is busy with the strangers too."""
+"""Seconds for a probe and for a client with rights: the strangers keep the machine busy, too."""
 
 Address = tuple[str, int]
 Steps = Iterator[bytes]
-"""What a stranger sends, bit by bit."""
+"""Bytes that a stranger sends, bit by bit."""
 
 
 def silent() -> Steps:

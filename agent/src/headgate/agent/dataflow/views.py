@@ -100,7 +100,7 @@ class RebuildAnswer(Struct, frozen=True):
     """Containers that a stage writes, by stage. What only the old state has written there is
     removed."""
     location: str = ""
-    """Where the states of the stages are."""
+    """Location of the stages' states."""
     manifests: dict[str, str] = {}
     """The state that does not count any more, by stage that writes to containers."""
 
@@ -136,4 +136,4 @@ class FlowExplanation(Explanation, frozen=True):
 
     reads: tuple[ContainerReads, ...] = ()
     identities: dict[str, RunIdentity] = msgspec.field(default_factory=dict)
-    """What the newest run of each action computed, where that is known."""
+    """Identity of what the newest run of each action computed, where it is known."""

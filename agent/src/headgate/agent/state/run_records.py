@@ -64,8 +64,8 @@ class RunRecord(Struct, frozen=True):
     made: dict[str, int] = {}
     """Of a stage that has committed, rows of its increments by flow that others read."""
     identity: RunIdentity = RunIdentity()
-    """What it computed; without hashes where that is not known: in records of earlier versions, and
-    where it failed before its code was read."""
+    """Identity of what it computed. It has no hashes where they are not known: in records of
+    earlier versions, and where it failed before its code was read."""
 
 
 def record_column(number: int) -> bytes:

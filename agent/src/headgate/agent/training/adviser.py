@@ -164,7 +164,7 @@ class LearnedAdviser:
         self._thread: threading.Thread | None = None
         """Most dataflows have no learned triggers, and need none."""
         self._reports: dict[int, TrainingReport] = {}
-        """By number, of the newest trainings."""
+        """Reports of the newest trainings, by number."""
         self._saved: tuple[TrainingReport, bytes] | None = None
         """As it was encoded last: checkpoints are many, and trainings few."""
 
@@ -207,7 +207,7 @@ class LearnedAdviser:
 
     @property
     def is_training(self) -> bool:
-        """Whether a training is under way."""
+        """True if a training is under way."""
         return any(report.seconds is None for report in tuple(self._reports.values()))
 
     def report_of(self, number: int) -> TrainingReport | None:

@@ -417,7 +417,7 @@ class _Runs:
         self, recording: Recording, graph: Graph, steps: Collection[str], numbers: Sequence[int]
     ) -> None:
         self.waves: dict[str, int] = {}
-        """By run; those of which it is not known are not there."""
+        """Number of the wave that each run was on, by run, where it is known."""
         self._wave_ends = dict(zip(numbers, recording.waves, strict=True))
         """Position of the decision with which each wave ended."""
         self._makers = {
@@ -428,7 +428,7 @@ class _Runs:
         self._others = {step: self._awaited_by(step, graph) for step in self._makers}
         """Steps for whose runs on an earlier wave each step may have to wait."""
         self._ends: dict[str, dict[int, int]] = {}
-        """By step and wave, the end of the run on it; rising."""
+        """End of the run on each wave, by step and wave; rising."""
         for step, makers in self._makers.items():
             ends = self._ends.setdefault(step, {})
             for run in recording.runs.get(step, ()):

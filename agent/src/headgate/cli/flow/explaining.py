@@ -1,4 +1,4 @@
-"""What ``headgate flow explain`` prints: few bounds in a sentence, many of them in a list."""
+"""Output of ``headgate flow explain``: few bounds in a sentence, many of them in a list."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class _Found(Struct, frozen=True):
     missing: str
     names: tuple[str, ...]
     stage: DescribedStage | None = None
-    """What a stage says of its flows; None of anything else."""
+    """A stage's description of its flows; None for anything else."""
 
 
 def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:

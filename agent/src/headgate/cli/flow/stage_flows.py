@@ -1,4 +1,4 @@
-"""Whether a dataflow file and its stages name the same flows and columns.
+"""Comparison of a dataflow file with its stages: they name the same flows and columns.
 
 What differs would fail the first run of a stage, in production and at night.
 """

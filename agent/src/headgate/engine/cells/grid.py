@@ -29,7 +29,7 @@ _VACANT = 2
 _NOTHING = np.array(None, object)
 _LOADED = 100_000  # keys numbered at a time
 _NUMBER = np.dtype(np.uint32)
-"""Of rows, columns and slots, where each cell has a number: far more than memory has room for."""
+"""Type of the numbers of rows, columns and slots, where each cell has one: memory has fewer."""
 _PREFIX = 4  # bytes of a column's number before the row, where each cell has a number
 
 

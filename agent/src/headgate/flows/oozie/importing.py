@@ -92,7 +92,7 @@ class _Place:
 
     workflow: Workflow
     prefix: str
-    """Of its actions' names."""
+    """Beginning of its actions' names."""
     before: tuple[str, ...]
     """The actions that come before it, where it is a sub-workflow."""
     findings: Findings

@@ -34,7 +34,7 @@ class ImportedStep:
     name: str
     action: OozieAction
     body: Element
-    """What it does, with what it takes from its workflow's ``global`` section."""
+    """Element of what it does, with what it takes from its workflow's ``global`` section."""
     after: tuple[str, ...]
     at: Position
     """Its own place, or that of the sub-workflow in which it lies."""

@@ -23,7 +23,7 @@ class BucketOutcome(Struct, frozen=True):
     """By increment: a flow, or with framing a flow and a key (``FramePart``)."""
     groups: int
     waiting: Mapping[str, tuple[FileRef, ...]] = {}
-    """By input flow, units of all groups that came; only of the first bucket, and only where that
+    """Units of all groups that came, by input flow; only of the first bucket, and only where that
     has no group."""
 
 
@@ -38,4 +38,4 @@ class EpochOutcome(Struct, frozen=True):
     written: int
     """Bytes of state, compaction included."""
     waiting: Mapping[str, tuple[FileRef, ...]] = {}
-    """By input flow, units of all groups that came where no group was there at all."""
+    """Units of all groups that came where no group was there at all, by input flow."""

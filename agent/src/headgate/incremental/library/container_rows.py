@@ -1,4 +1,4 @@
-"""From weighted rows to upserts of a container: what others of the library make, in a table."""
+"""Weighted rows as upserts of a container: what others of the library make, in a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be said of a stage to those who do not run it: its flows, and the columns it names."""
+"""Description of a stage for those who do not run it: its flows, and the columns it names."""
 
 from __future__ import annotations
 

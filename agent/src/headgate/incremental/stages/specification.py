@@ -48,7 +48,7 @@ class Route(Enum):
     EACH = "each"
     """A group for each unit by itself (``RouteByADU``)."""
     ALL = "all"
-    """To all groups of the run: a parameter. Where there are none it waits for a run with some."""
+    """All groups of the run get it: a parameter. Without any it waits for a run with some."""
     NONE = "none"
     """Nowhere: it is dropped."""
 

@@ -87,7 +87,7 @@ class WaitingUnits(Struct, frozen=True):
     """Units of all groups that came when no group was there; the next run with groups has them."""
 
     files: tuple[FileRef, ...]
-    """Of the stage, with the units in their order."""
+    """Files of the stage, with the units in their order."""
     increments: tuple[str, ...] = ()
     """Names of the increments that they came in, where another stage makes the flow."""
 
@@ -105,7 +105,7 @@ class WrittenCells(Struct, frozen=True):
     cells: BucketState
     """Files with the cells, as those of a state have its rows."""
     since: float = 0.0
-    """From when on all cells are known, in Unix seconds; 0 if they always were."""
+    """Moment from which on all cells are known, in Unix seconds; 0 if they always were."""
 
 
 class WrittenBy(Struct, frozen=True):
@@ -147,9 +147,9 @@ class Manifest(Struct, frozen=True):
     """What is sent to topics once the manifest is committed, if it was not by then."""
     written_by: WrittenBy = WrittenBy()
     waiting: dict[str, tuple[WaitingUnits, ...]] = {}
-    """By input flow, units of all groups that no group has been given yet, the oldest first."""
+    """Units of all groups that no group has been given yet, by input flow, the oldest first."""
     written: dict[str, WrittenCells] = {}
-    """By output flow, what was written to the container of its name."""
+    """Cells written to the container of a flow's name, by output flow."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -105,7 +105,7 @@ class OutputPairs(Struct, frozen=True, eq=False):
     """Of the first wave, in Unix seconds."""
     last_time: float
     spacing: Spacing | None = None
-    """Which pairs there are; None where the waves follow one another."""
+    """Pairs that there are; None where the waves follow one another."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,7 +114,7 @@ class OutputPairs(Struct, frozen=True, eq=False):
 
     @property
     def spaced(self) -> Spacing:
-        """Which pairs there are."""
+        """Pairs that there are."""
         waves, horizon = self.shape
         return self.spacing or Spacing(np.arange(waves), horizon)
 
@@ -132,7 +132,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
     tables: Mapping[str, FeatureTable]
     """By container above it, as they were learned from."""
     spacing: Spacing
-    """Which pairs there are."""
+    """Pairs that there are."""
 
     @property
     def waves(self) -> int:

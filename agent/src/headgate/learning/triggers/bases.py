@@ -1,4 +1,4 @@
-"""What runs under way were made of, where waves end before all steps have run on one.
+"""Containers as runs under way have read them, where waves end before all steps have run on one.
 
 Where runs outlast waves, a step may run on a wave after later ones have ended: what is above it was
 read by a run before and has changed since. So each step that others read keeps how the containers
@@ -28,10 +28,10 @@ class Base(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True):
-    """From where a container is to be measured, for the output of a run that begins."""
+    """Base from which a container is measured, for the output of a run that begins."""
 
     known: bool
-    """Whether the container is still as it was read for the run's wave, or a probe knows it."""
+    """True if the container is still as it was read for the run's wave, or a probe knows it."""
     since: str | None = None
     """The probe that was reset then; None where the container is as it was."""
     elements: int | None = None
@@ -39,7 +39,7 @@ class Start(Struct, frozen=True):
 
 
 class Holder(Protocol):
-    """What is known of a step."""
+    """Knowledge of a step."""
 
     version: int
     """The wave of its last committed run."""
@@ -47,11 +47,11 @@ class Holder(Protocol):
     """The wave of its last run."""
     running: bool
     bases: dict[str, Base]
-    """By probe."""
+    """Bases by probe."""
 
 
 class Sources(Protocol):
-    """What is known of steps, and of the containers that none of them writes."""
+    """Knowledge of steps, and of the containers that none of them writes."""
 
     counts: dict[str, int]
     """n at the end of the last wave, by container, where it is known."""
@@ -94,7 +94,7 @@ class Bases:
             step.name: self._kept_by(step.name, reads, step.writes, measured)
             for step in graph.steps
         }
-        """By step, the containers that are kept as its runs have read or made them."""
+        """Containers that are kept as a step's runs have read or made them, by step."""
 
     def _kept_by(
         self,

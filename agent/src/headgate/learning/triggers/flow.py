@@ -52,7 +52,7 @@ class StepState(Struct):
     """True while the step waits for another one, with the same reader, that still runs on the wave
     that this step has run on."""
     bases: dict[str, Base] = {}
-    """By probe, the containers that are kept as the step's runs have read them."""
+    """Containers that are kept as the step's runs have read them, by probe."""
 
 
 class Member(Protocol):

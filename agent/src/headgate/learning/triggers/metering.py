@@ -27,7 +27,7 @@ class Until(Struct, frozen=True, eq=False):
 
     @property
     def is_now(self) -> bool:
-        """Whether nothing has come since that moment."""
+        """True if nothing has come since that moment."""
         return not any(pending.updates or pending.past is not None for _, pending in self.parts)
 
     @property

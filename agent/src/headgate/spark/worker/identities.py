@@ -1,4 +1,4 @@
-"""What a run computes, as far as files say it: modules of steps, and files under ``depends``."""
+"""Identity of a run, as far as files say it: modules of steps, and files under ``depends``."""
 
 from __future__ import annotations
 
