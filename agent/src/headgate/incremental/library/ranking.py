@@ -71,9 +71,10 @@ def top_k(
     With a parameter flow k may change (paper: section 2.4). An epoch uses the k that comes in it,
     the largest where several do. Where none comes, a key keeps the k that it had, and a new one has
     the argument ``k``: let the flow be read but not removed, as a table to look things up in
-    (``runnable: {lookup: k}``), so that each epoch has it. A new k holds for a key when something
-    of that key comes; with ``Outer.FULL`` it holds for all keys at once, and each epoch reads all
-    of the state.
+    (``runnable: {lookup: k}``), so that each epoch has it. A k that comes when there is no key
+    waits, and counts with those of the first epoch that has one: the largest is used. A new k holds
+    for a key when something of that key comes; with ``Outer.FULL`` it holds for all keys at once,
+    and each epoch reads all of the state.
 
     Flows:
         source: columns, and the weight. Where an increment is whole, all other rows are gone.
