@@ -33,7 +33,7 @@ pytestmark = pytest.mark.stack
 
 PAIRS = 1500
 MANY = 100_000
-ROUNDS = 5
+ROUNDS = 2
 """Most rounds of pairs until HBase has hidden a write. On a busy machine requests follow more
 slowly, so that HBase hides fewer."""
 COLUMN = b"f:q"
