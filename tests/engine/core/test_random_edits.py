@@ -10,10 +10,9 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 
-import pytest
 from msgspec import Struct
 from msgspec.structs import replace
-from tests.seeds import seeds
+from tests.seeds import each_seed
 
 from headgate.engine import (
     ActionFlows,
@@ -291,7 +290,7 @@ class World:
         return found
 
 
-@pytest.mark.parametrize("seed", seeds(40, 1000))
+@each_seed(40, 1000)
 def test_after_any_edits_a_dataflow_knows_what_one_begun_anew_would(seed: int) -> None:
     draw = random.Random(seed)
     world = World(drawn_shape(draw), draw)

@@ -28,6 +28,7 @@ HUGE = 2 << 20  # bytes of a value; Kafka takes messages of 1 MiB
 LIMITS = (20, 150)
 _LOOK = 0.05
 _ASK = 60.0
+_NOTHING_STARTED = "it has started nothing"
 
 
 @dataclass(order=True)
@@ -161,11 +162,15 @@ class Disturber:
         self._later(one.lasts, again)
         return f"life {service.lives}"
 
-    def _kill_worker(self, one: Happening) -> str:
+    def _worker(self, one: Happening) -> psutil.Process | None:
+        """Return one of the processes that the target has started; None where there is none."""
         there = sorted(self._stand.services[one.target].descendants(), key=lambda each: each.pid)
-        if not there:
-            return "it has started nothing"
-        victim = there[one.number % len(there)]
+        return there[one.number % len(there)] if there else None
+
+    def _kill_worker(self, one: Happening) -> str:
+        victim = self._worker(one)
+        if victim is None:
+            return _NOTHING_STARTED
         with suppress(psutil.NoSuchProcess):
             words = " ".join(victim.cmdline())[:60]
             victim.kill()
@@ -173,10 +178,9 @@ class Disturber:
         return "it had ended"
 
     def _stop_worker(self, one: Happening) -> str:
-        there = sorted(self._stand.services[one.target].descendants(), key=lambda each: each.pid)
-        if not there:
-            return "it has started nothing"
-        victim = there[one.number % len(there)]
+        victim = self._worker(one)
+        if victim is None:
+            return _NOTHING_STARTED
         if not _signal(victim, signal.SIGSTOP):
             return "it had ended"
         self._later(one.lasts, lambda: _signal(victim, signal.SIGCONT))
