@@ -103,8 +103,7 @@ def test_a_bucket_that_is_called_has_nothing() -> None:
     assert list(map(len, came.everywhere.values())) == [0, 0]
 
 
-def test_rows_are_gathered_until_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shuffling, "_PACKED_ROWS", 10)
+def test_rows_are_gathered_until_they_are_many() -> None:
     batches = rows_of([(n, "") for n in range(35)]).to_batches(max_chunksize=4)
-    sizes = [len(rows) for rows in gathered(itertools.chain(batches, batches[:0]))]
+    sizes = [len(rows) for rows in gathered(itertools.chain(batches, batches[:0]), 10)]
     assert sizes == [12, 12, 11]

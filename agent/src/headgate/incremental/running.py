@@ -423,8 +423,7 @@ class StageRun:
                 )
                 batches = (batch for file in files for batch in file.batches())
                 known = account_before(flow, self._run.table_of(flow), before)
-                columns = self._stage.emitted[flow]
-                accounts[flow] = self._account.noted(flow, batches, columns, known)
+                accounts[flow] = self._account.noted(flow, batches, known)
         if before is not None or not self._previous:
             return accounts
         old, trouble = self._replaced()

@@ -7,6 +7,7 @@ and is not written any more. It is noted in the manifest: what counts is decided
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from headgate.incremental.epochs.epoch import compacted, last_of_each
+from headgate.incremental.epochs.shuffling import gathered
 from headgate.incremental.state.buckets import Bucket
 from headgate.incremental.state.errors import StateError
 from headgate.incremental.state.files import FileRef, FileStore
@@ -64,21 +66,23 @@ class CellAccount:
         self._writer = writer
 
     def noted(
-        self, flow: str, rows: Iterable[pa.RecordBatch], columns: pa.Schema, before: WrittenCells
+        self, flow: str, rows: Iterable[pa.RecordBatch], before: WrittenCells
     ) -> WrittenCells:
         """Return the account of a flow after its rows were written.
 
         Args:
             flow: that is written to the container of its name.
             rows: that were written.
-            columns: of the rows.
             before: the account before.
 
         Raises:
             UnwrittenFile: a file could not be written.
             DamagedState: a file of the account is not what it was.
         """
-        refs = [self._written(self._run.cells(part, flow)) for part in _gathered(rows, columns)]
+        refs = [
+            self._written(self._run.cells(part, flow))
+            for part in gathered(rows, _AT_ONCE, sys.maxsize)
+        ]
         known = before.cells
         state = BucketState(known.bucket, known.base, (*known.runs, *filter(None, refs)))
         state, _ = compacted(Match.ROW, self._writer.stage, self._store, self._writer, state)
@@ -214,18 +218,6 @@ def _removal_words(flow: str, done: Removal) -> str:
         words.append(f"{done.outside} stay, since they are not in container `{flow}` any more")
     shown = f" (such as {', '.join(done.examples)})" if done.examples else ""
     return "; ".join(words) + shown
-
-
-def _gathered(rows: Iterable[pa.RecordBatch], columns: pa.Schema) -> Iterator[pa.Table]:
-    """Yield rows in tables that are sorted together."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in rows:
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= _AT_ONCE:
-            yield pa.Table.from_batches(waiting, columns)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting, columns)
 
 
 def _sorted(cells: pa.Table) -> pa.Table:

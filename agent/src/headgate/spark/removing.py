@@ -80,9 +80,10 @@ def remove_cells(
     done = Removal()
     for row, group in groupby(cells, key=lambda cell: cell.row):
         check()
-        mine = list(group)
-        inside = [cell for cell in mine if view.has(row, cell.column)]
-        outside = [cell for cell in mine if cell not in inside]
+        inside: list[WrittenCell] = []
+        outside: list[WrittenCell] = []
+        for cell in group:
+            (inside if view.has(row, cell.column) else outside).append(cell)
         done += Removal(outside=len(outside), examples=_named(outside))
         if inside:
             done += _of_row(connection, view.table, row, inside, origin)

@@ -119,14 +119,18 @@ def placed_schema(columns: pa.Schema) -> pa.Schema:
     return pa.schema([*columns, *(pa.field(*place) for place in _PLACE)])
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield rows in tables that are large enough to be packed."""
+def gathered(
+    batches: Iterable[pa.RecordBatch],
+    most_rows: int = _PACKED_ROWS,
+    most_bytes: int = _PACKED_BYTES,
+) -> Iterator[pa.Table]:
+    """Yield rows in tables that have at least so many rows or bytes, but for the last one."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _PACKED_ROWS or size >= _PACKED_BYTES:
+        if rows >= most_rows or size >= most_bytes:
             yield pa.Table.from_batches(waiting)
             waiting, rows, size = [], 0, 0
     if rows:
