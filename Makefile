@@ -57,7 +57,7 @@ mutate: setup
 
 # Ratios of two things measured in one run; not tests.
 bench: setup
-	@set -e; for program in tests/bench/*.py; do echo "== $$program"; $(BIN)/python $$program; done
+	@set -e; for program in tests/bench/*.py tests/bench/oracles/*.py; do echo "== $$program"; $(BIN)/python $$program; done
 
 # The first paper's evaluation on a private stack; ARGS=--quick, 24 waves; ARGS=--computed, no stack.
 bench-aqhi: setup

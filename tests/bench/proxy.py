@@ -10,8 +10,9 @@ other) in user mode and in the kernel, of its other threads (librdkafka's), and 
 observer of ``make wheel`` is a target too.
 
     python tests/bench/proxy.py [--rounds 7] [--slices 4] [--seconds 0.5] [--cases get put]
-        [--connections 1 8]
+        [--connections 1 8] [--before CHECKOUT]
 
+With ``--before`` the observer of another checkout is a target too, as the commit before a change.
 ``HEADGATE_TEST_STACK`` names a JSON file of a running stack's addresses; otherwise one is started.
 """
 
@@ -38,7 +39,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from measuring.event_delays import event_delays
 from measuring.load import Measured, measure, measure_case
 from measuring.processor_time import Spent, listening
-from measuring.targets import address_of, compiled, running_observer, running_stack, running_targets
+from measuring.targets import (
+    address_of,
+    checked_out,
+    compiled,
+    running_observer,
+    running_stack,
+    running_targets,
+)
 from measuring.thrift_requests import CASES, VALUE, requests_of
 
 from headgate.observer import ObserverProcess
@@ -132,7 +140,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="of a slice")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--connections", nargs="+", type=int, default=_CONNECTIONS)
+    parser.add_argument("--before", type=Path, help="a checkout of another version")
     options = parser.parse_args()
+    before = None if options.before is None else checked_out(options.before.resolve())
     cases = [
         (name, count)
         for name in options.cases
@@ -171,7 +181,7 @@ def main() -> None:
         for number in range(options.rounds):
             print(f"round {number + 1}", file=sys.stderr, flush=True)
             # Where a process's memory happens to lie makes it some percents faster or slower.
-            with running_targets(stack, table, directory / str(number), source) as (
+            with running_targets(stack, table, directory / str(number), source, before) as (
                 targets,
                 observer,
             ):

@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.observer import ConfigurationError, Fsync, WhenFull, parse_config
+from headgate.observer.lifecycle.process import as_toml
 from headgate.observer.publishing.kafka import KafkaProducer
 
 WHOLE = """\
@@ -30,6 +31,13 @@ def problem(text: str, environment: dict[str, str] | None = None) -> str:
     with pytest.raises(ConfigurationError) as caught:
         parse_config(text, "observer.toml", environment or {})
     return str(caught.value)
+
+
+def test_a_configuration_is_written_without_what_is_as_by_default() -> None:
+    config = parse_config(WHOLE, "observer.toml", {})
+    text = as_toml(config)
+    assert parse_config(text, "observer.toml", {}) == config
+    assert set(text.split()) <= set(WHOLE.split())
 
 
 def test_a_file_is_read() -> None:

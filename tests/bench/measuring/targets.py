@@ -148,17 +148,41 @@ def compiled(directory: Path) -> Path | None:
     return unpacked
 
 
+def checked_out(folder: Path) -> Path:
+    """Return the path for modules by which an observer's code is that of another checkout.
+
+    Raises:
+        FileNotFoundError: no checkout is there.
+    """
+    parts = [folder / part / "src" for part in ("observer", "agent")]
+    for part in parts:
+        if not (part / "headgate").is_dir():
+            message = f"{folder} is no checkout: {part / 'headgate'} is not there; name one"
+            raise FileNotFoundError(message)
+    return Path(os.pathsep.join(map(str, parts)))
+
+
 @contextmanager
 def running_targets(
-    stack: dict[str, str], table: str, directory: Path, source: Path | None
+    stack: dict[str, str],
+    table: str,
+    directory: Path,
+    source: Path | None,
+    before: Path | None = None,
 ) -> Iterator[tuple[dict[str, Address], ObserverProcess]]:
-    """Yield what is compared, and the last of the observers: the compiled one, if there is one."""
+    """Yield what is compared, and the last of the observers: the compiled one, if there is one.
+
+    ``before`` is the path of another version's modules, which is a target too.
+    """
     targets = {"direct": address_of(stack["thrift1"])}
     directory.mkdir()
     with ExitStack() as running:
         haproxy = running.enter_context(running_haproxy(stack["thrift1"], directory))
         if haproxy is not None:
             targets["HAProxy"] = haproxy
+        if before is not None:
+            earlier = running_observer(stack, table, directory / "before", before)
+            targets["headgate before"] = running.enter_context(earlier).thrift1
         observer = running.enter_context(running_observer(stack, table, directory / "plain"))
         targets["headgate"] = observer.thrift1
         if source is not None:

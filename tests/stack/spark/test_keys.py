@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
+from random_keys import random_keys
 
 from headgate.client import Thrift2Connection
 from headgate.engine import Codec, CodecName, WatchedContainer
@@ -94,16 +94,6 @@ def stored(stack: RunningStack, table: str) -> dict[bytes, dict[bytes, bytes]]:
     """Return a table's rows, over a connection that was not idle meanwhile."""
     with Thrift2Connection(*stack.thrift2) as connection:
         return dict(connection.scan(table))
-
-
-def random_keys(seed: int, count: int, longest: int = 1000) -> list[bytes]:
-    """Return distinct keys of all byte values, lengths 1 to ``longest``, short ones often."""
-    random_ = random.Random(seed)
-    found: dict[bytes, None] = {}
-    while len(found) < count:
-        length = random_.choice((1, 2, 3, 4, 8, random_.randint(1, longest)))
-        found[random_.randbytes(length)] = None
-    return list(found)
 
 
 @pytest.mark.parametrize("keys", KeyForm)

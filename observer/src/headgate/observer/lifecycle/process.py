@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from headgate.observer.config import ObserverConfig
 from headgate.observer.starting import StartError
@@ -144,10 +146,28 @@ def _read_line(handle: int, seconds: float) -> str:
 
 
 def as_toml(config: ObserverConfig) -> str:
-    """Return the configuration as the text of its file."""
+    """Return the configuration as the text of its file, without what is as by default.
+
+    So a version that does not know a key reads the file of one that does, where nobody uses it.
+    """
     lines: list[str] = []
-    _write_table(msgspec.to_builtins(config), "", lines)
+    _write_table(_chosen(config), "", lines)
     return "\n".join(lines) + "\n"
+
+
+def _chosen(settings: Struct) -> dict[str, Any]:
+    """Return settings that differ from their defaults."""
+    found = {}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.default_factory is not NODEFAULT:
+            default = field.default_factory()
+        else:
+            default = field.default
+        if value != default:
+            chosen = _chosen(value) if isinstance(value, Struct) else msgspec.to_builtins(value)
+            found[field.encode_name] = chosen
+    return found
 
 
 def _write_table(table: dict[str, Any], name: str, lines: list[str]) -> None:

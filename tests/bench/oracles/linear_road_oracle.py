@@ -3,7 +3,7 @@
 The oracle runs a step as late as its error bound lets it: the most that any trigger can save. Two
 waves are compared at most ``HORIZON`` minutes apart, so 96 % is the most that it can be.
 
-    python tests/bench/linear_road_oracle.py [--waves 1000] [--seeds 1 2 3]
+    python tests/bench/oracles/linear_road_oracle.py [--waves 1000] [--seeds 1 2 3]
 
 The last line is all figures as JSON.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from headgate.learning import ErrorMetric, closed_loop, errors, measured_pairs
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
 from linear_road.all_waves import Waves, all_waves
 from linear_road.histories import history
 from linear_road.traffic import generate

@@ -4,7 +4,7 @@ Each step's output is within its error bound for as long as can be without a run
 learned trigger can save. Under the weather ``WEEKLY``, and under ``DRIFTING`` beside it, for the
 waves that SmartFlux tests on (section 5, AQHI); the error is its (3).
 
-    python tests/bench/weekly_oracle.py [--seeds 3] [--side 50]
+    python tests/bench/oracles/weekly_oracle.py [--seeds 3] [--side 50]
 
 The last line is all figures as JSON.
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 from headgate.learning import ErrorMetric, closed_loop, errors, measured_pairs
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
 from aqhi.evaluation.histories import histories
 from aqhi.generator import DRIFTING, WEEKLY, Trend, Weather, generate
 from aqhi.grid import Grid
