@@ -36,10 +36,11 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: setup $(CLASSES)
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-# The long seeds of the fault tests, and many examples of what is true of all.
+# The long seeds of the fault tests, and many examples of what is true of all; ARGS=--resume goes on
+# where it stopped, as long as nothing is committed.
 soak: setup $(CLASSES)
-	$(BIN)/python -m pytest -m soak --timeout 7200
-	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile soak --timeout 7200
+	$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile soak --timeout 7200 $(ARGS)
 
 # Looks for inputs that break what reads bytes from outside: BUDGET seconds of a processor for each
 # of TARGETS, or of all. Where atheris does not install, inputs are damaged good ones, as in the tests.

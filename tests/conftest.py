@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 from tests.class_archive import ARCHIVE, OPTIONS
 from tests.file_order import in_order
+from tests.resuming import Resumed, add_option, commit
 from tests.shared_spark import spark
 from tests.shared_stack import SharedStack
 
@@ -44,8 +45,14 @@ if ARCHIVE.exists():
     os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS.format(ARCHIVE))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Have the processes of a run share a stack, unless whoever runs the tests has one."""
+    if config.getoption("resume"):
+        config.pluginmanager.register(Resumed(commit()))
     starts_others = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if starts_others and "HEADGATE_TEST_STACK" not in os.environ:
         config.pluginmanager.register(SharedStack())

@@ -29,8 +29,18 @@ class Format(StrEnum):
 
 
 def plain(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as JSON can say them: bytes in base64, as everywhere in ``--json``."""
-    return [msgspec.to_builtins(row) for row in rows.to_pylist()]
+    """Return rows as JSON can say them: bytes as texts of keys, which ``--key`` takes."""
+    return [msgspec.to_builtins(_with_texts(row)) for row in rows.to_pylist()]
+
+
+def _with_texts(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return key_text(value)
+    if isinstance(value, dict):
+        return {name: _with_texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(each) for each in value]
+    return value
 
 
 def json_lines(rows: pa.Table) -> bytes:
