@@ -37,7 +37,7 @@ test: setup $(CLASSES)
 	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The long seeds of the fault tests, and many examples of what is true of all; ARGS=--resume goes on
-# where it stopped, as long as nothing is committed.
+# where it stopped, as far as neither a test's file nor the product has changed since.
 soak: setup $(CLASSES)
 	$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
 	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile soak --timeout 7200 $(ARGS)

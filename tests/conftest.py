@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 from tests.class_archive import ARCHIVE, OPTIONS
 from tests.file_order import in_order
-from tests.resuming import Resumed, add_option, commit
+from tests.resuming import add_option, committed
 from tests.shared_spark import spark
 from tests.shared_stack import SharedStack
 
@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Have the processes of a run share a stack, unless whoever runs the tests has one."""
     if config.getoption("resume"):
-        config.pluginmanager.register(Resumed(commit()))
+        config.pluginmanager.register(committed())
     starts_others = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if starts_others and "HEADGATE_TEST_STACK" not in os.environ:
         config.pluginmanager.register(SharedStack())
