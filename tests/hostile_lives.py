@@ -47,6 +47,8 @@ class Life:
     values: bool = True
     """True if values are published."""
     cell_ttls: bool = False
+    thrift2: bool = False
+    """True if replies to increments and appends say when these are dated."""
     _sequence: int = 0
 
     def __post_init__(self) -> None:
@@ -138,11 +140,13 @@ class Life:
         reply: bytes | None = None,
         ambiguous: tuple[int, ...] = (),
     ) -> UpdateBatch:
-        kind, value = request.kind, request.value
+        kind, value, timestamp = request.kind, request.value, request.timestamp
         if kind in (UpdateKind.INCREMENT, UpdateKind.APPEND):
-            # Without a reply there is nothing but what was added.
+            # Without a reply there is nothing but what was added; one of Thrift2 has a timestamp.
             kind = _DELTA[kind] if reply is None else kind
             value = value if reply is None else reply
+            if reply is not None and not ambiguous and self.thrift2:
+                timestamp = self.table.versions[request.row, request.column][-1].timestamp
         if not self.values and kind is UpdateKind.PUT:
             value = None
         latency = self.chance.choice((1, 5, 900))
@@ -154,7 +158,7 @@ class Life:
         )
         return UpdateBatch(
             VERSION, self.observer, 1, self._sequence, self._sequence, TABLE, (part,),
-            bytes([kind]), (request.row,), (request.column,), (request.timestamp,), (value,),
+            bytes([kind]), (request.row,), (request.column,), (timestamp,), (value,),
         )  # fmt: skip
 
 

@@ -81,15 +81,21 @@ class Shown(Struct, frozen=True):
     sure: bool
 
 
+def hides(column: bytes, markers: list[Marker], version: Version) -> bool | None:
+    """Return whether one of its row's markers hides a version; None where nobody knows."""
+    found = [marker.hides(column, version.moment) for marker in markers]
+    return True if True in found else None if None in found else False
+
+
 def shown(column: bytes, versions: list[Version], markers: list[Marker]) -> Shown:
     """Return what HBase shows of a column, by all of its versions and its row's markers."""
     best: Version | None = None
     sure = True
     for version in versions:
-        hides = [marker.hides(column, version.moment) for marker in markers]
-        if True in hides:
+        hidden = hides(column, markers, version)
+        if hidden:
             continue
-        if None in hides or not version.moment.sure:
+        if hidden is None or not version.moment.sure:
             sure = False
         if best is not None:
             above = version.moment.is_above(best.moment)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from headgate.replay.histories import (
     Marker,
     Moment,
     Version,
+    hides,
     relevant_markers,
     relevant_versions,
     shown,
@@ -61,6 +63,9 @@ class RecordedTables:
         """Cells of which no event tells what HBase shows now."""
         self._mortal: set[Cell] = set()
         """Cells with a version that has a time to live of its own."""
+        self._vague: set[Cell] = set()
+        """Cells with a version, or one that is deleted, of a time of the client's that no event
+        told: whether another of such a time is above it, or hidden, nobody knows."""
 
     def value(self, cell: Cell) -> Value:
         """Return what a cell holds now."""
@@ -123,31 +128,31 @@ class RecordedTables:
 
     def _put(self, cell: Cell, version: Version, *, climbs: bool) -> tuple[Cell, Value, Value]:
         versions = self._versions.get(cell, [])
+        hidden = partial(hides, cell[2], self._markers.get(cell[:2], []))
         if climbs and cell in self._mortal:
             # It starts from what has not expired, and lives as long as that.
-            version = replace(version, moment=replace(version.moment, sure=False))
-        elif version.moment.sure and not version.moment.given:
+            version = _unsure(version)
+        elif version.moment.given and cell in self._vague:
+            version = _unsure(version)
+        elif version.moment.sure and all(version.moment.is_above(v.moment) for v in versions):
             self._mortal.discard(cell)
         if climbs:
-            above = [
-                v
-                for v in versions
-                if v.moment.given and version.moment.is_above(v.moment) is not True
-            ]
-            if above:
-                time = max(one.moment.time for one in above) + 1
-                # Whether it has climbed is known of a version that is certainly dated ahead.
-                if all(version.moment.is_above(v.moment) is False for v in above):
-                    moment = replace(version.moment, time=time, given=True)
-                else:
-                    moment = replace(version.moment, sure=False)
-                version = replace(version, moment=moment)
-        self._versions[cell] = relevant_versions(versions, version)
+            if not version.moment.sure:
+                self._vague.add(cell)
+            versions, version = _climbed(versions, version, hidden)
+        if hidden(version) is not False:
+            self._versions[cell] = [*versions, version]  # what is below may be shown
+        else:
+            self._versions[cell] = relevant_versions(versions, version)
         return self._look(cell)
 
     def _lose_version(self, cell: Cell) -> tuple[Cell, Value, Value]:
         before = self._tables[cell[0]].pop(cell, None)
-        self._versions.pop(cell, None)
+        # Which of them it was is not always known, and those below may be shown again.
+        left = [_unsure(one) for one in self._versions.pop(cell, []) if one.moment.given]
+        if left:
+            self._versions[cell] = left
+        self._vague.add(cell)
         self.guesses += before is not None
         self.guessed.add(cell)
         return cell, before, None
@@ -257,3 +262,30 @@ class ContainerExtent:
 
 
 _MAX_COLUMNS = 65_536  # qualifiers may be data: without a limit the cache would hold them all
+
+
+def _unsure(version: Version) -> Version:
+    """Return a version of which nobody knows whether it is there."""
+    return replace(version, moment=replace(version.moment, sure=False))
+
+
+def _climbed(
+    versions: list[Version], version: Version, hidden: Callable[[Version], bool | None]
+) -> tuple[list[Version], Version]:
+    """Return the versions below a write that climbs above all, and it at the time it then has."""
+    above = [
+        one
+        for one in versions
+        if one.moment.given and version.moment.is_above(one.moment) is not True and not hidden(one)
+    ]
+    if not above:
+        return versions, version
+    # Whether it has climbed is known of versions that are certainly there, dated ahead.
+    certain = version.moment.sure and all(
+        one.moment.sure and version.moment.is_above(one.moment) is False and hidden(one) is False
+        for one in above
+    )
+    time = max(one.moment.time for one in above) + 1
+    moment = replace(version.moment, time=time, given=True, sure=certain)
+    below = versions if certain else relevant_versions(versions, _unsure(version))
+    return below, replace(version, moment=moment)
