@@ -290,7 +290,7 @@ def changed_since(
 @each_seed(150, 20_000)
 def test_changes_between_two_cuts_are_what_hbase_shows(seed: int) -> None:
     chance = random.Random(seed)
-    life = Life(chance, columns=COLUMNS, cell_ttls=seed % 3 == 1)
+    life = Life(chance, columns=COLUMNS, cell_ttls=seed % 3 == 1, thrift2=seed % 2 == 1)
     if seed % 3 == 2:
         life.table.ttls = {b"f": chance.choice((3_000, 60_000))}
     dated = Dated()

@@ -65,7 +65,7 @@ class Watched:
 
     def __init__(self, chance: random.Random, before: int, **life) -> None:
         self.chance = chance
-        self.life = Life(chance, **life)
+        self.life = Life(chance, thrift2=chance.random() < 0.5, **life)
         for _ in range(before):
             for _ in self.life.go_on():
                 pass
