@@ -51,7 +51,7 @@ SIGNAL_AFTER_SECONDS = 3.0
 
 
 class Seen(Struct):
-    """What a process was seen to take."""
+    """Processor time and memory that a process was seen to take."""
 
     processor: float = 0.0
     """Seconds."""
