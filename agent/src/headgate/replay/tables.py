@@ -133,6 +133,8 @@ class RecordedTables:
             # It starts from what has not expired, and lives as long as that.
             version = _unsure(version)
         elif version.moment.given and cell in self._vague:
+            # Those below need not be kept: what shows is a guess while this one may be there.
+            versions = [v for v in versions if version.moment.is_above(v.moment) is not True]
             version = _unsure(version)
         elif version.moment.sure and all(version.moment.is_above(v.moment) for v in versions):
             self._mortal.discard(cell)
