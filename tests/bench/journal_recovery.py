@@ -4,7 +4,7 @@ A journal of small puts of one table is written as the observer writes it, and l
 process leaves it. Then an observer starts, publishes all of it to the real Kafka, and accepts
 clients. A second one, on a copy of that journal, is asked to end while it publishes. Printed are
 the seconds until each of these, the processor time, the most memory that the observer held, and
-what Kafka's topic has afterwards.
+how many messages Kafka has.
 
     python tests/bench/journal_recovery.py [--mebibytes 512]
 
@@ -20,25 +20,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from measuring.targets import running_stack
+from measuring.targets import configuration, running_stack, watch
 from measuring.thrift_requests import put_request
-from msgspec import Struct
 
-from headgate.events import Watch, WatchList, control_key, encode_control, updates_topic
+from headgate.events import updates_topic
 from headgate.observer import (
     JournalSettings,
-    KafkaSettings,
-    Listener,
     ObserverConfig,
     ObserverProcess,
 )
@@ -47,43 +41,6 @@ from headgate.observer.recording.journal import Journal
 MIB = 1 << 20
 SEGMENT_BYTES = JournalSettings("unused").segment_bytes
 START_SECONDS = 600.0
-SIGNAL_AFTER_SECONDS = 3.0
-
-
-class Seen(Struct):
-    """Processor time and memory that a process was seen to take."""
-
-    processor: float = 0.0
-    """Seconds."""
-    most: int = 0
-    """Bytes of memory."""
-
-
-@contextmanager
-def watched(directory: Path) -> Iterator[Seen]:
-    """Look at the observer whose files are in ``directory`` until the block ends."""
-    seen = Seen()
-    done = threading.Event()
-    mine = psutil.Process()
-
-    def look() -> None:
-        while not done.wait(0.05):
-            for child in mine.children():
-                try:
-                    if any(str(directory) in word for word in child.cmdline()):
-                        times = child.cpu_times()
-                        seen.processor = times.user + times.system
-                        seen.most = max(seen.most, child.memory_info().rss)
-                except psutil.NoSuchProcess:
-                    continue
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        done.set()
-        thread.join()
 
 
 def filled(directory: Path, table: str, size: int) -> int:
@@ -104,34 +61,22 @@ def filled(directory: Path, table: str, size: int) -> int:
     return count
 
 
-def configuration(stack: dict[str, str], directory: Path, topic: str) -> ObserverConfig:
-    """Return that of an observer whose journal is in ``directory``."""
-    return ObserverConfig(
-        name="bench",
-        thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
-        kafka=KafkaSettings(stack["kafka"], control_topic=topic),
-        journal=JournalSettings(str(directory / "journal")),
-    )
-
-
-def messages_in(kafka: str, topic: str) -> int:
-    """Return how many messages a topic of one partition has."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": uuid.uuid4().hex})
-    first, last = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-    consumer.close()
-    return int(last - first)
+def most_memory(pid: int) -> int:
+    """Return the most bytes of memory that a process has held so far."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def recover(config: ObserverConfig, directory: Path) -> None:
     """Start an observer, wait until it accepts clients, and print what that took."""
     started = time.monotonic()
-    with watched(directory) as seen:
-        observer = ObserverProcess(config, directory, seconds=START_SECONDS)
-        seconds = time.monotonic() - started
-        time.sleep(0.2)
+    observer = ObserverProcess(config, directory, seconds=START_SECONDS)
+    seconds = time.monotonic() - started
+    times = psutil.Process(observer.pid).cpu_times()
     print(
-        f"recovered and ready in {seconds:.1f} s, {seen.processor:.1f} s of processor time,"
-        f" {seen.most / MIB:.0f} MiB of memory at most",
+        f"recovered and ready in {seconds:.1f} s, {times.user + times.system:.1f} s of processor"
+        f" time, {most_memory(observer.pid) / MIB:.0f} MiB of memory at most",
         flush=True,
     )
     assert observer.stop() == 0
@@ -140,23 +85,26 @@ def recover(config: ObserverConfig, directory: Path) -> None:
             print(line)
 
 
-def interrupt(config: ObserverConfig, directory: Path) -> None:
-    """Ask an observer to end while it publishes, and print how long it takes."""
-    command = [
-        sys.executable,
-        "-m",
-        "headgate.observer",
-        "--config",
-        str(directory / "observer.toml"),
-    ]
+def interrupt(directory: Path, kafka: str, topic: str) -> None:
+    """Ask an observer to end once it publishes, and print how long it takes."""
+    command = [sys.executable, "-m", "headgate.observer"]
+    command += ["--config", str(directory / "observer.toml")]
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": topic})
+    place = TopicPartition(topic, 0)
+    _, end = consumer.get_watermark_offsets(place, timeout=30)
+    consumer.assign([TopicPartition(topic, 0, end)])
     with (directory / "interrupted.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
-        time.sleep(SIGNAL_AFTER_SECONDS)
+        assert consumer.poll(START_SECONDS) is not None, "it published nothing"
         sent = time.monotonic()
         process.send_signal(signal.SIGTERM)
         code = process.wait(60)
+    seconds = time.monotonic() - sent
+    _, now = consumer.get_watermark_offsets(place, timeout=30)
+    consumer.close()
     print(
-        f"asked to end while it published: ended in {time.monotonic() - sent:.2f} s, status {code}"
+        f"asked to end at its first message: ended in {seconds:.2f} s, status {code};"
+        f" {end} messages were there before, {now - end} came"
     )
 
 
@@ -175,18 +123,14 @@ def main() -> None:
             [NewTopic(each, 1, 1) for each in (control, topic)]
         ).values():
             made.result()
-        producer = Producer({"bootstrap.servers": stack["kafka"]})
-        watch = WatchList(1, "bench", 1, (Watch(table),))
-        producer.produce(control, encode_control(watch), control_key(watch))
-        producer.flush()
+        watch(stack, control, table)
         directory = Path(home) / "observer"
         config = configuration(stack, directory, control)
         count = filled(directory / "journal", table, asked.mebibytes * MIB)
         print(f"{count} puts, {asked.mebibytes} MiB of requests", flush=True)
         recover(config, directory)
-        print(f"{messages_in(stack['kafka'], topic)} messages in Kafka")
         filled(directory / "journal", table, asked.mebibytes * MIB)
-        interrupt(config, directory)
+        interrupt(directory, stack["kafka"], topic)
         admin.delete_topics([control, topic])
 
 

@@ -143,18 +143,12 @@ def test_those_that_nobody_has_used_for_a_month_are_deleted(
 @pytest.fixture
 def sleeper(request: pytest.FixtureRequest) -> Iterator[ProcessIdentity]:
     # Linux shows a program's arguments only some moments after it has begun: it says when.
-    program = "import time; print(flush=True); time.sleep(60)"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *request.param], stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program, *request.param]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         process.stdout.readline()
         yield ProcessIdentity(process.pid, psutil.Process(process.pid).create_time())
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 @pytest.mark.parametrize(

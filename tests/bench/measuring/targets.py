@@ -93,6 +93,29 @@ def running_haproxy(upstream: str, directory: Path) -> Iterator[Address | None]:
         process.wait()
 
 
+def configuration(
+    stack: dict[str, str], directory: Path, topic: str, **kafka: Any
+) -> ObserverConfig:
+    """Return an observer's: its journal is in ``directory``, ``topic`` is its control topic.
+
+    ``kafka`` are keys of its section of that name.
+    """
+    return ObserverConfig(
+        name="bench",
+        thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
+        kafka=KafkaSettings(stack["kafka"], control_topic=topic, **kafka),
+        journal=JournalSettings(str(directory / "journal")),
+    )
+
+
+def watch(stack: dict[str, str], topic: str, table: str) -> None:
+    """Have the observers of a control topic watch a table."""
+    producer = Producer({"bootstrap.servers": stack["kafka"]})
+    wanted = WatchList(1, "bench", 1, (Watch(table),))
+    producer.produce(topic, encode_control(wanted), control_key(wanted))
+    producer.flush()
+
+
 @contextmanager
 def running_observer(
     stack: dict[str, str],
@@ -106,13 +129,7 @@ def running_observer(
     ``kafka`` are keys of its configuration.
     """
     topic = f"headgate.control-bench-{uuid.uuid4().hex[:12]}"
-    config = ObserverConfig(
-        name="bench",
-        thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
-        kafka=KafkaSettings(stack["kafka"], control_topic=topic, **kafka),
-        journal=JournalSettings(str(directory / "journal")),
-    )
-    producer = Producer({"bootstrap.servers": stack["kafka"]})
+    config = configuration(stack, directory, topic, **kafka)
     path = os.environ.get("PYTHONPATH")
     if source is not None:
         os.environ["PYTHONPATH"] = str(source)
@@ -124,9 +141,7 @@ def running_observer(
             if path is not None:
                 os.environ["PYTHONPATH"] = path
     with observer:
-        watch = WatchList(1, "bench", 1, (Watch(table),))
-        producer.produce(topic, encode_control(watch), control_key(watch))
-        producer.flush()
+        watch(stack, topic, table)
         time.sleep(1)
         yield observer
 

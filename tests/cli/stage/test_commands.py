@@ -18,6 +18,7 @@ from scripted_runs import ScriptedFlow
 from typer.testing import CliRunner
 
 from headgate.cli.stage.commands import app
+from headgate.cli.stage.writing import plain
 from headgate.engine import FileFormat, FilesSpec, RunPurpose
 from headgate.events import key_bytes, key_text
 from headgate.incremental import InputFlow, Stage, StateFlow, TopicCursor
@@ -240,6 +241,12 @@ def test_groups_of_binary_columns_are_found_by_text(tmp_path: Path) -> None:
 
     assert row["value"] == "\\xFF"
     assert told.splitlines()[1:] == ['"(b\'\\xff\\\\\', 7)","\\xFF"']
+
+
+def test_bytes_are_texts_of_keys_wherever_they_stand_in_a_row() -> None:
+    kind = pa.map_(pa.binary(), pa.list_(pa.struct([("b", pa.binary())])))
+    rows = pa.table({"all": pa.array([[(b"\xff", [{"b": b"\\"}])]], kind)})
+    assert plain(rows) == [{"all": [["\\xFF", [{"b": "\\x5C"}]]]}]
 
 
 def test_a_limit_is_kept_and_told(flow: ScriptedFlow) -> None:

@@ -9,7 +9,10 @@ outcome or order is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.events import CLOCKS_APART
 
@@ -107,12 +110,21 @@ def shown(column: bytes, versions: list[Version], markers: list[Marker]) -> Show
     return Shown(best, sure)
 
 
+def unsure(version: Version) -> Version:
+    """Return a version of which nobody knows whether it is there."""
+    return replace(version, moment=replace(version.moment, sure=False))
+
+
+def not_below(versions: Iterable[Version], moment: Moment) -> list[Version]:
+    """Return the versions that are not certainly dated before a moment."""
+    return [one for one in versions if moment.is_above(one.moment) is not True]
+
+
 def relevant_versions(versions: list[Version], newest: Version) -> list[Version]:
     """Return what may still be shown when one more version was put."""
     if not newest.moment.sure:
         return [*versions, newest]
-    left = [one for one in versions if newest.moment.is_above(one.moment) is not True]
-    return [*left, newest]
+    return [*not_below(versions, newest.moment), newest]
 
 
 def relevant_markers(markers: list[Marker], newest: Marker) -> list[Marker]:

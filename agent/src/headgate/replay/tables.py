@@ -27,9 +27,11 @@ from headgate.replay.histories import (
     Moment,
     Version,
     hides,
+    not_below,
     relevant_markers,
     relevant_versions,
     shown,
+    unsure,
 )
 from headgate.replay.recording import NotRecorded
 
@@ -131,12 +133,12 @@ class RecordedTables:
         hidden = partial(hides, cell[2], self._markers.get(cell[:2], []))
         if climbs and cell in self._mortal:
             # It starts from what has not expired, and lives as long as that.
-            version = _unsure(version)
+            version = unsure(version)
         elif version.moment.given and cell in self._vague:
             # Those below need not be kept: what shows is a guess while this one may be there.
-            versions = [v for v in versions if version.moment.is_above(v.moment) is not True]
-            version = _unsure(version)
-        elif version.moment.sure and all(version.moment.is_above(v.moment) for v in versions):
+            versions = not_below(versions, version.moment)
+            version = unsure(version)
+        elif version.moment.sure and not not_below(versions, version.moment):
             self._mortal.discard(cell)
         if climbs:
             if not version.moment.sure:
@@ -151,7 +153,7 @@ class RecordedTables:
     def _lose_version(self, cell: Cell) -> tuple[Cell, Value, Value]:
         before = self._tables[cell[0]].pop(cell, None)
         # Which of them it was is not always known, and those below may be shown again.
-        left = [_unsure(one) for one in self._versions.pop(cell, []) if one.moment.given]
+        left = [unsure(one) for one in self._versions.pop(cell, []) if one.moment.given]
         if left:
             self._versions[cell] = left
         self._vague.add(cell)
@@ -266,19 +268,12 @@ class ContainerExtent:
 _MAX_COLUMNS = 65_536  # qualifiers may be data: without a limit the cache would hold them all
 
 
-def _unsure(version: Version) -> Version:
-    """Return a version of which nobody knows whether it is there."""
-    return replace(version, moment=replace(version.moment, sure=False))
-
-
 def _climbed(
     versions: list[Version], version: Version, hidden: Callable[[Version], bool | None]
 ) -> tuple[list[Version], Version]:
     """Return the versions below a write that climbs above all, and it at the time it then has."""
     above = [
-        one
-        for one in versions
-        if one.moment.given and version.moment.is_above(one.moment) is not True and not hidden(one)
+        one for one in not_below(versions, version.moment) if one.moment.given and not hidden(one)
     ]
     if not above:
         return versions, version
@@ -289,5 +284,5 @@ def _climbed(
     )
     time = max(one.moment.time for one in above) + 1
     moment = replace(version.moment, time=time, given=True, sure=certain)
-    below = versions if certain else relevant_versions(versions, _unsure(version))
+    below = versions if certain else relevant_versions(versions, unsure(version))
     return below, replace(version, moment=moment)

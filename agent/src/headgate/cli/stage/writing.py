@@ -38,7 +38,7 @@ def _with_texts(value: Any) -> Any:
         return key_text(value)
     if isinstance(value, dict):
         return {name: _with_texts(each) for name, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):  # an entry of a map is a tuple
         return [_with_texts(each) for each in value]
     return value
 
