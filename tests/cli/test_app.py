@@ -23,6 +23,12 @@ rooms = ("headgate.local", "headgate.observer", "headgate.agent", "headgate.spar
 atexit.register(lambda: print("imported:", [room for room in rooms if room in sys.modules]))
 """
 
+WATCH_NUMBERS = """
+import atexit, sys
+rooms = ("numpy", "pyarrow", "headgate.engine", "headgate.learning", "headgate.incremental")
+atexit.register(lambda: print("imported:", [room for room in rooms if room in sys.modules]))
+"""
+
 WITHOUT_PSUTIL = """
 import sys
 sys.modules["psutil"] = None
@@ -38,6 +44,12 @@ def test_help_imports_no_room() -> None:
 def test_a_command_imports_its_own_room_only() -> None:
     done = run("local", "--help", before=WATCH_IMPORTS)
     assert "imported: ['headgate.local']" in done.stdout
+
+
+def test_who_asks_an_agent_waits_for_no_library_of_numbers() -> None:
+    done = run("flow", "list", "--agent", "127.0.0.1:1", before=WATCH_NUMBERS)
+    assert "no agent answers at 127.0.0.1:1" in done.stderr
+    assert "imported: []" in done.stdout
 
 
 def test_the_version_is_printed() -> None:

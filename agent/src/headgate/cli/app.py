@@ -69,8 +69,8 @@ class LazyCommands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._entries = {entry.name: entry for entry in self.entries if _exists(entry)}
-        for entry in self._entries.values():
-            self.add_command(TyperCommand(entry.name, help=entry.summary))
+        late = {name: TyperCommand(name, help=e.summary) for name, e in self._entries.items()}
+        self.commands = {**late, **self.commands}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Return the command that ``args`` begins with, imported."""

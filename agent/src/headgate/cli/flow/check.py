@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from headgate.cli.flow.imports import import_problems
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import (
     Dataflow,
@@ -74,14 +73,22 @@ def _pool_problems(
     return (Problem(dataflow.file, line, 1, what, cure),)
 
 
+def _import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
+    # Comparing stages loads NumPy and Arrow, for which no other command has to wait.
+    from headgate.cli.flow.imports import import_problems
+
+    return import_problems(dataflow, directory)
+
+
 def _checked(path: Path, pools: list[PoolMember], *, imports: bool, as_text: bool) -> CheckedFile:
     try:
         dataflow = load_dataflow(path)
     except DataflowErrors as errors:
         checked = CheckedFile(str(path), in_order=False, problems=errors.problems)
     else:
-        missing = import_problems(dataflow, path.resolve().parent) if imports else ()
-        missing = (*missing, *_pool_problems(dataflow, path.resolve().parent, pools))
+        missing = _pool_problems(dataflow, path.resolve().parent, pools)
+        if imports:
+            missing = (*_import_problems(dataflow, path.resolve().parent), *missing)
         checked = CheckedFile(
             str(path),
             in_order=not any(problem.severity is Severity.ERROR for problem in missing),

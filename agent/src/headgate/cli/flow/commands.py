@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -20,20 +19,52 @@ from headgate.cli.agent_client import (
 )
 from headgate.cli.app import CommandEntry, LazyCommands
 from headgate.cli.flow.asking import ANSWER, ask, fail, printed
-from headgate.cli.flow.check import check, schema, show_problems
 from headgate.cli.flow.explaining import explain_lines
-from headgate.cli.flow.oozie import export_file, import_file
 from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.flow.wave_times import wave_time
 from headgate.cli.json_document import JsonOption
-from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys, shell_word
 
 
 class FlowCommands(LazyCommands):
-    """The commands that load what others need not wait for: replays and learning."""
+    """The commands that load what others need not wait for: dataflow files, replays, learning."""
 
     entries = (
+        CommandEntry(
+            "check",
+            "Check dataflow files: every error and warning with its place and what to do about it.",
+            "agent",
+            "flow.check",
+        ),
+        CommandEntry(
+            "schema", "Print the JSON Schema of dataflow files, for editors.", "agent", "flow.check"
+        ),
+        CommandEntry(
+            "import",
+            "Make a dataflow file of an Oozie workflow: actions, their order and their bounds.",
+            "agent",
+            "flow.oozie",
+            "import_file",
+        ),
+        CommandEntry(
+            "export",
+            "Give back the plain Oozie workflow, without the elements that Oozie doesn't know.",
+            "agent",
+            "flow.oozie",
+            "export_file",
+        ),
+        CommandEntry(
+            "submit",
+            "Hand a dataflow to the agents and wait until what it watches is watched.",
+            "agent",
+            "flow.submitting",
+        ),
+        CommandEntry(
+            "update",
+            "Change a dataflow while it runs; what is unchanged keeps its state.",
+            "agent",
+            "flow.submitting",
+        ),
         CommandEntry(
             "tune",
             "Propose bounds for a target, by replaying what was recorded under many.",
@@ -65,110 +96,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.callback()(keep_shown)
-app.command("check")(check)
-app.command("schema")(schema)
-app.command("import")(import_file)
-app.command("export")(export_file)
 
 _KEY_VARIABLE = "HEADGATE_KEY_FILE"
 _NOT_YET = 3  # exit status: the agent did what was asked, and it does not have the effect meant
 
-MissingOption = Annotated[
-    bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
-]
 WideOption = Annotated[
     bool, typer.Option("--wide", help="One line a row, however long, with whole dates.")
 ]
 NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
 
 _console = Console()
-
-
-@app.command()
-def submit(
-    path: Annotated[Path, typer.Argument(help="Dataflow file (YAML).")],
-    *,
-    profile: Annotated[
-        str | None, typer.Option(help="Which of the file's bound profiles applies.")
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--as", help="Name of this instance, if not the file's own name."),
-    ] = None,
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Decide, show what would run, launch nothing.")
-    ] = False,
-    allow_missing_tables: MissingOption = False,
-    agent: AgentOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Hand a dataflow to the agents and wait until what it watches is watched."""
-    dataflow = _loaded(path, profile, name, json=json)
-    body = {
-        "source": dataflow.source,
-        "file": str(path),
-        "directory": str(path.resolve().parent),
-        "profile": dataflow.profile,
-        "name": name,
-        "shadow": shadow,
-        "allow_missing_tables": allow_missing_tables,
-    }
-    row = ask("POST", "/v1/flows", agent, body, json=json)
-    if not printed({**row, "warnings": msgspec.to_builtins(dataflow.warnings)}, json=json):
-        where = f"with agent {row['owner']}" if row["owner"] else "here"
-        _console.print(f"Dataflow {row['name']}, revision {row['revision']}, runs {where}.")
-
-
-@app.command()
-def update(
-    name: NameArgument,
-    path: Annotated[
-        Path | None, typer.Argument(help="Dataflow file (YAML); what was submitted, if none.")
-    ] = None,
-    *,
-    profile: Annotated[
-        str | None, typer.Option(help="Which of the file's bound profiles applies from now.")
-    ] = None,
-    no_profile: Annotated[
-        bool, typer.Option("--no-profile", help="No profile: the file's own bounds apply.")
-    ] = False,
-    shadow: Annotated[
-        bool | None, typer.Option("--shadow/--launch", help="Decide only, or launch again.")
-    ] = None,
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Start a new Spark session: modules are read again.")
-    ] = False,
-    allow_missing_tables: MissingOption = False,
-    agent: AgentOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Change a dataflow while it runs; what is unchanged keeps its state."""
-    body: dict[str, Any] = {
-        "shadow": shadow,
-        "reload": reload,
-        "allow_missing_tables": allow_missing_tables,
-    }
-    warnings: tuple[Problem, ...] = ()
-    if path is not None:
-        # A profile that is in force already may be missing here: only the agent knows it.
-        dataflow = _loaded(path, profile, name, json=json)
-        warnings = dataflow.warnings
-        body |= {
-            "source": dataflow.source,
-            "file": str(path),
-            "directory": str(path.resolve().parent),
-        }
-    if profile is not None or no_profile:
-        body["profile"] = profile
-    updated = ask("POST", f"/v1/flows/{name}/update", agent, body, json=json)
-    if printed({**updated, "warnings": msgspec.to_builtins(warnings)}, json=json):
-        return
-    for change in updated["changes"]:
-        _console.print(
-            f"{change['part']}: {change['kind']}, {change['words']}", markup=False, highlight=False
-        )
-    same = "" if updated["changes"] else ", nothing is another than before"
-    _console.print(f"Dataflow {name}, revision {updated['flow']['revision']}{same}.")
 
 
 @app.command("list")
@@ -444,26 +381,6 @@ def mark(
         _console.print(said, markup=False, highlight=False)
     if wait and (status["troubles"] or not status["settled"]):
         raise typer.Exit(_NOT_YET)
-
-
-def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) -> Dataflow:
-    """Read a file, show what `check` warns of, and end with its problems if it has any."""
-    try:
-        dataflow = load_dataflow(path, profile, name)
-    except DataflowErrors as errors:
-        if json:
-            problems = msgspec.to_builtins(errors.problems)
-            fail("the dataflow file is not in order", json=True, problems=problems)
-        lines = (
-            path.read_bytes().decode(errors="backslashreplace").splitlines()
-            if path.is_file()
-            else []
-        )
-        show_problems(str(path), errors.problems, lines)
-        raise typer.Exit(1) from errors
-    if dataflow.warnings and not json:
-        show_problems(str(path), dataflow.warnings, dataflow.source.splitlines())
-    return dataflow
 
 
 def _width(*, wide: bool) -> int | None:
