@@ -19,7 +19,7 @@ from headgate.engine import (
     RecordDecision,
     Stimulus,
 )
-from headgate.events import Cut, UpdateMessage, updates_topic
+from headgate.events import Cut, Outcome, UpdateBatch, UpdateMessage, updates_topic
 from headgate.learning import Graph, ServiceWaves, Step
 from headgate.replay import (
     PLACED,
@@ -83,6 +83,31 @@ class RecordedWorld(EngineTester):
 
 class Hostile(RecordedWorld):
     twice = 0.3
+
+
+class Unsure(RecordedWorld):
+    """A world in which some clients never hear of a write to the sensors that was not applied."""
+
+    def publish(
+        self, table: str, message: UpdateMessage, *, partition: int = 0
+    ) -> list[Instruction]:
+        wanted = super().publish(table, message, partition=partition)
+        if table != "sensors" or not isinstance(message, UpdateBatch) or self.chance.random() > 0.05:
+            return wanted
+        sequence = self._sequences[table, partition]
+        self._sequences[table, partition] += 1
+        self._intents += 1
+        lost = msgspec.structs.replace(
+            message,
+            sequence=sequence,
+            watermark=self._intents,
+            requests=tuple(
+                msgspec.structs.replace(each, intent=self._intents, outcome=Outcome.UNKNOWN)
+                for each in message.requests
+            ),
+            values=(b"999",) * len(message.values),
+        )
+        return wanted + super().publish(table, lost, partition=partition)
 
 
 def recording_of(world: RecordedWorld) -> Recording:

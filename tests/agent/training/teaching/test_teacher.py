@@ -15,6 +15,7 @@ from taught import (
     STEPS,
     Hostile,
     RecordedWorld,
+    Unsure,
     lesson_of,
     recording_of,
     service_of,
@@ -340,6 +341,20 @@ def test_older_versions_that_may_stand_are_no_values() -> None:
 
     assert 1 <= len(lesson.waves) < WAVES
     assert {each.reason for each in lesson.left_out} == {"values of `sensors` are not known"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_of_writes_whose_outcome_nobody_knows_are_not_taught(seed: int) -> None:
+    lived = lived_through(seed, Unsure)
+
+    lesson = lesson_of(lived, EVERYTHING)
+
+    assert 1 <= len(lesson.waves) < WAVES
+    assert {each.reason for each in lesson.left_out} == {"values of `sensors` are not known"}
+    for container in CONTAINERS:
+        taught = lesson.histories[container].values
+        expected = lived.truth.history(container).values[np.array(lesson.waves) - 1]
+        np.testing.assert_array_equal(taught, expected)
 
 
 @pytest.mark.parametrize("kind", ["plain", "early", "twice"])

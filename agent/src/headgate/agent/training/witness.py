@@ -257,13 +257,19 @@ class Witness:
         )
 
     def _read(self, read: ReadCells) -> None:
-        cells = [(read.table, *place) for place in zip(read.rows, read.columns, strict=True)]
-        values = [self._tables.value(cell) for cell in cells]
-        if not self._readable(read.table) or any(value is UNKNOWN for value in values):
+        if not self._readable(read.table):
             return
-        self._handle(
-            CellsRead(self._now, read.container, read.table, read.rows, read.columns, values)
-        )
+        asked = [(read.table, *place) for place in zip(read.rows, read.columns, strict=True)]
+        cells = [
+            cell
+            for cell in asked
+            if cell not in self._tables.guessed and self._tables.value(cell) is not UNKNOWN
+        ]
+        if not cells:
+            return
+        rows, columns = [cell[1] for cell in cells], [cell[2] for cell in cells]
+        values = [self._tables.value(cell) for cell in cells]
+        self._handle(CellsRead(self._now, read.container, read.table, rows, columns, values))
 
 
 def _says_gap(instruction: RecordDecision) -> bool:
