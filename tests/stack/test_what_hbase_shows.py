@@ -388,14 +388,20 @@ def observed(stack, subscriber, directory: Path, seed: int) -> Iterator[Observer
         yield observer
 
 
-def mortal_table(stack) -> str:
-    """Create a table of which one family lets its cells expire."""
+@pytest.fixture
+def table(stack) -> Iterator[str]:
+    """A table of which one family lets its cells expire.
+
+    It is dropped at the end: a hundred of them fill the heap of the local HBase.
+    """
     name = f"shown_{uuid.uuid4().hex[:12]}"
     families: dict[str, dict[str, int]] = {family: {"max_versions": 3} for family in "fg"}
     families[MORTAL.decode()] = {"max_versions": 3, "time_to_live": TTL}
     with closing(stack.happybase()) as connection:
         connection.create_table(name, families)
-    return name
+    yield name
+    with closing(stack.happybase()) as connection:
+        connection.delete_table(name, disable=True)
 
 
 def shown_at_last(stack, table: str) -> Shown:
@@ -410,9 +416,8 @@ def shown_at_last(stack, table: str) -> Shown:
 
 @pytest.mark.parametrize("seed", seeds(2, 200))
 def test_every_reader_knows_what_hbase_shows_or_announces_that_it_does_not(
-    stack, subscriber, tmp_path: Path, seed: int
+    stack, subscriber, table: str, tmp_path: Path, seed: int
 ) -> None:
-    table = mortal_table(stack)
     with observed(stack, subscriber, tmp_path, seed) as observer:
         subscriber.watch(table)
         written = live(seed, observer.thrift2, table)
