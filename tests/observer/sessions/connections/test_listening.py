@@ -77,6 +77,18 @@ def test_an_address_that_others_have_is_named() -> None:
     run(script)
 
 
+def test_an_address_of_ipv6_has_brackets_in_the_ready_line() -> None:
+    async def script() -> None:
+        opened, addresses = listeners("[::1]:0"), ObserverAddresses()
+        await opened.open(endpoint_of, addresses, reuse_port=False)
+        host, _, port = addresses.thrift1.rpartition(":")
+        opened.close()
+        assert (host, int(port) > 0) == ("[::1]", True)
+        assert addresses.line() == f"ready thrift1=[::1]:{port}"
+
+    run(script)
+
+
 def test_an_upstream_that_is_the_listener_itself_is_not_dialled() -> None:
     async def script() -> None:
         dialers, addresses = [], ObserverAddresses()
