@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
@@ -18,7 +19,7 @@ from scripted_runs import ScriptedFlow
 from typer.testing import CliRunner
 
 from headgate.cli.stage.commands import app
-from headgate.cli.stage.writing import plain
+from headgate.cli.stage.writing import csv_text, plain
 from headgate.engine import FileFormat, FilesSpec, RunPurpose
 from headgate.events import key_bytes, key_text
 from headgate.incremental import InputFlow, Stage, StateFlow, TopicCursor
@@ -246,7 +247,10 @@ def test_groups_of_binary_columns_are_found_by_text(tmp_path: Path) -> None:
 def test_bytes_are_texts_of_keys_wherever_they_stand_in_a_row() -> None:
     kind = pa.map_(pa.binary(), pa.list_(pa.struct([("b", pa.binary())])))
     rows = pa.table({"all": pa.array([[(b"\xff", [{"b": b"\\"}])]], kind)})
-    assert plain(rows) == [{"all": [["\\xFF", [{"b": "\\x5C"}]]]}]
+    said = [["\\xFF", [{"b": "\\x5C"}]]]
+    assert plain(rows) == [{"all": said}]
+    (line,) = csv.DictReader(csv_text(rows).decode().splitlines())
+    assert json.loads(line["all"]) == said
 
 
 def test_a_limit_is_kept_and_told(flow: ScriptedFlow) -> None:
