@@ -89,6 +89,24 @@ def test_it_is_what_the_definitions_give(pairs: list[tuple[float, float, bool]])
     assert 0.0 <= impact(found, ImpactMetric.RELATIVE) <= 1.0
 
 
+@given(st.lists(st.tuples(numbers, st.none() | numbers), max_size=30))
+@example([(3.0, None)])
+@example([(3.0, None), (-4.0, None), (0.0, None)])
+def test_errors_count_what_is_gone_also_where_nothing_is_left(
+    pairs: list[tuple[float, float | None]],
+) -> None:
+    before = np.array([b for b, _ in pairs], float)
+    now = np.array([0.0 if a is None else a for _, a in pairs], float)
+    left = sum(a is not None for _, a in pairs)
+    found = measure(now, before, version_of(before), left)
+
+    exact = [(Fraction(a), Fraction(b)) for a, b in zip(now.tolist(), before.tolist(), strict=True)]
+    mean = sum((a - b) ** 2 for a, b in exact) / max(1, left)
+    assert error(found, ErrorMetric.RMSE) == pytest.approx(math.sqrt(mean))
+    if left == 0:
+        assert error(found, ErrorMetric.RELATIVE) == (1.0 if before.any() else 0.0)
+
+
 def of(now: list[float], before: list[float]) -> Impact:
     return measure(np.array(now), np.array(before), version_of(np.array(before)), len(now))
 

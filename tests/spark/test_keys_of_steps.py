@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -12,12 +15,17 @@ from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, StringType, StructType
 from stored_table import Rows, StoredTable, run_over
 
-from headgate.engine import WatchedContainer
+from headgate.engine import OnUndecodable, WatchedContainer
 from headgate.events import Container, ContainerId, Item, KeyForm, key_text
-from headgate.spark import containers
+from headgate.spark import StepRequest, Thrift2Address, containers
+from headgate.spark.containers import StepContainers
+from headgate.spark.reading import ContainerReader
 from headgate.spark.source import datasource
 from headgate.spark.source.datasource import HBaseReader, HBaseWriter, TableOptions
-from headgate.spark.views import ViewError, view_of
+from headgate.spark.source.tables import ColumnMapping
+from headgate.spark.source.undecodable import UndecodedValues
+from headgate.spark.source.values import ValueType
+from headgate.spark.views import ContainerView, ViewError, view_of
 from headgate.spark.writing import task_options
 
 BYTES = st.binary(max_size=6) | st.sampled_from(
@@ -264,6 +272,89 @@ def test_tasks_see_the_cells_of_each_part_of_a_group(table: StoredTable) -> None
         (b"\x81", None, "2"),
         (b"\x83", None, "2"),
     ]
+
+
+EDGES = st.sampled_from([b"", b"\x7f", b"\x80", b"\x80\0", b"\xfe", b"\xff", b"\xff\xff"])
+BINARY_ITEMS = st.builds(
+    lambda qualifier, start, stop: Item("t", b"f", qualifier, start, stop),
+    st.sampled_from([b"a", b"b"]),
+    EDGES,
+    st.none() | EDGES,
+)
+"""Columns in ranges of rows that are no text; some ranges are empty."""
+
+
+class AskedSource:
+    """Spark's builder of a reader, which keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, str] = {}
+
+    def format(self, name: str) -> AskedSource:
+        assert name == "headgate"
+        return self
+
+    def schema(self, _: str) -> AskedSource:
+        return self
+
+    def option(self, name: str, value: object) -> AskedSource:
+        self.told[name] = str(value)
+        return self
+
+    def options(self, **more: str) -> AskedSource:
+        self.told |= more
+        return self
+
+    def load(self) -> AskedSource:
+        return self
+
+
+def read_by_tasks(view: ContainerView, columns: tuple[bytes, ...]) -> Iterator[dict[str, object]]:
+    """Yield the rows that tasks read, by the options that a step gives them."""
+    asked = AskedSource()
+    session = SimpleNamespace(read=asked, sparkContext=SimpleNamespace(defaultParallelism=1))
+    place = StepRequest("flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k")
+    reader = ContainerReader(cast(Any, session), StepContainers(place), UndecodedValues(print))
+    mappings = [ColumnMapping(key_text(c), c, view.codec, ValueType.BINARY) for c in columns]
+    reader.numbered(view, mappings, OnUndecodable.NULL)
+    schema = StructType().add("row", BinaryType())
+    for at in range(len(columns)):
+        schema = schema.add(f"c{at}", BinaryType())
+    source = HBaseReader(TableOptions.parse(asked.told), schema)
+    for part in source.partitions():
+        for batch in source.read(part):
+            yield from batch.to_pylist()
+
+
+@pytest.mark.parametrize("by_tasks", [False, True], ids=["driver", "tasks"])
+@given(st.lists(BINARY_ITEMS, min_size=1, max_size=4))
+def test_a_step_reads_what_its_container_is_and_nothing_else(
+    by_tasks: bool, items: list[Item]
+) -> None:
+    rows = (b"\x01", b"\x7f", b"\x80", b"\x80\0", b"\xfe", b"\xff", b"\xff\0", b"\xff\xff\x01")
+    with pytest.MonkeyPatch.context() as patch:
+        table = behind(patch)
+        table.rows = {row: {b"f:a": row, b"f:b": row, b"g:a": row} for row in rows}
+        view = view_of(
+            WatchedContainer(Container(ContainerId("c"), tuple(items))), keys=KeyForm.BINARY
+        )
+        if by_tasks:
+            read = list(read_by_tasks(view, view.declared))
+            names = {f"c{at}": column for at, column in enumerate(view.declared)}
+        else:
+            read = run_over(*items, keys=KeyForm.BINARY).read_arrow("c").to_pylist()
+            names = {column.partition(b":")[2].decode(): column for column in view.declared}
+
+    found = {
+        (row["row"], column)
+        for row in read
+        for name, column in names.items()
+        if row[name] is not None
+    }
+    assert found == {
+        (row, column) for row in rows for column in (b"f:a", b"f:b") if has(items, row, column)
+    }
+    assert {row["row"] for row in read} == {row for row, _ in found}
 
 
 @pytest.mark.parametrize("expires", [True, False])
