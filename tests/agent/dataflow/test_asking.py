@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 from simulation import ScriptedAgent, World
 from simulation.driving import ask, feed, started
@@ -193,6 +196,43 @@ actions:
 
     assert ask(agent, lambda r, now: r.reporting.status(now)).actions[3].runs == 5
     assert not_needed(agent)["both"] == 0
+
+
+def random_graph(chance: random.Random) -> str:
+    """Return a dataflow of steps that each read one to three of the containers before theirs."""
+    count = chance.randint(2, 5)
+    made = ["in"]
+    steps = []
+    for number in range(count):
+        reads = chance.sample(made, min(len(made), chance.randint(1, 3)))
+        bounds = ", ".join(f"{c}: {{sequence: {chance.randint(1, 3)}}}" for c in reads)
+        steps.append(
+            f'  s{number}: {{step: "steps:s", reads: [{", ".join(reads)}], '
+            f"writes: c{number}, when: {{{bounds}}}}}"
+        )
+        made.append(f"c{number}")
+    containers = ", ".join(f'{name}: "{name} c:v"' for name in made)
+    lines = ["name: drawn", f"containers: {{{containers}}}", "actions:", "  feed: {input: in}"]
+    return "\n".join([*lines, *steps])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_wave_without_a_run_is_one_that_was_not_needed(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(parse_dataflow(random_graph(chance), "test"))
+    agent = started(world)
+    runs, rested = Counter[str](), Counter[str]()
+    for _ in range(6):
+        for row in range(chance.randint(1, 3)):
+            world.write("in", b"%d" % row, b"c:v", b"%d" % chance.randrange(100))
+        wave(world, agent)
+        status = ask(agent, lambda runtime, now: runtime.reporting.status(now))
+        now = {action.name: action.runs for action in status.actions if action.name != "feed"}
+        rested.update(name for name in now if now[name] == runs[name])
+        runs.update({name: now[name] - runs[name] for name in now})
+
+    saved = not_needed(agent)
+    assert {name: saved[name] for name in runs} == {name: rested[name] for name in runs}
 
 
 def test_writes_after_which_nothing_had_to_run_count_as_not_needed(two_steps: str) -> None:
