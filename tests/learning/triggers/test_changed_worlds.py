@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from slow_runs import SlowWorld, Truth, models_of, settings_for, specification
+from tests.seeds import seeds
 
 from headgate.engine import Consulted
 from headgate.learning import AuditedRate, Lost, Models, Refit, Train, encode_answer
@@ -17,7 +18,11 @@ UNBOUND = 10.0
 
 @pytest.fixture
 def world() -> SlowWorld:
-    truth = Truth("one", 3, WAVES, CHANGE)
+    return lived_until_the_change(3)
+
+
+def lived_until_the_change(seed: int) -> SlowWorld:
+    truth = Truth("one", seed, WAVES, CHANGE)
     settings = settings_for({"level": BOUND}, 0.2, HORIZON, waves=100)
     settings = msgspec.structs.replace(settings, refit=12)
     made = SlowWorld(truth, specification("one", settings, "changed"), lambda _: 0.3)
@@ -80,6 +85,26 @@ def test_no_training_reaches_back_over_a_change(world: SlowWorld) -> None:
     again = until_asked(world, 2)
     assert again.since >= first.since
     assert again.wave - again.since > first.wave - first.since
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_whatever_the_data_are_the_worlds_of_before_and_after_stay_apart(seed: int) -> None:
+    """Fits and trainings of one world keep its measured rate; none reaches over the change."""
+    world = lived_until_the_change(seed)
+    rate = state(world).decided.feedback.rate
+    for threshold, waves in ((6.0, (0, 0)), (7.0, (1, CHANGE - 20))):
+        replaced = {} if any(waves) else {"level": state(world).model}
+        answer(world, Models(dict(_models(world, threshold)), replaced, waves=waves))
+        assert state(world).decided.feedback.rate == rate
+
+    for _ in range(WAVES - CHANGE - 2):
+        before = len(asked(world, Train))
+        world.live(1)
+        for question in asked(world, Train)[before:]:
+            assert isinstance(question, Train)
+            assert question.since > CHANGE
+            answer(world, Models({"level": Lost(f"waves to {question.wave} are too few")}))
+    assert asked(world, Train), "the change was found"
 
 
 def test_a_model_of_before_the_change_is_refused_and_one_of_after_it_decides(
