@@ -92,7 +92,9 @@ class Unsure(RecordedWorld):
         self, table: str, message: UpdateMessage, *, partition: int = 0
     ) -> list[Instruction]:
         wanted = super().publish(table, message, partition=partition)
-        if table != "sensors" or not isinstance(message, UpdateBatch) or self.chance.random() > 0.05:
+        if table != "sensors" or not isinstance(message, UpdateBatch):
+            return wanted
+        if self.chance.random() > 0.05:
             return wanted
         sequence = self._sequences[table, partition]
         self._sequences[table, partition] += 1
