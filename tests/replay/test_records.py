@@ -328,6 +328,16 @@ def scanned(cells: int, start: bytes = b"", stop: bytes | None = None) -> Replay
     )
 
 
+@pytest.mark.parametrize(("last", "warned"), [(130.0, False), (132.0, True)])
+def test_a_replay_warns_of_cells_that_expired_without_an_event(last: float, warned: bool) -> None:
+    """Cells of the first second live for 60; HBase's clock may be 30 ahead."""
+    scan = msgspec.structs.replace(scanned(1), time=102.0, ttls={"f": 60_000})
+    decisions = [scan, ReplayedDecision(last, "resumed", "")]
+    warnings = replayed(flow(1e6), decisions, writes(101.0)).warnings
+    said = "cells of in have expired by the time to live of their family"
+    assert [warning.startswith(said) for warning in warnings] == [True] * warned
+
+
 @pytest.mark.parametrize(
     ("start", "stop", "cells"),
     [(b"", None, 5), (b"", b"r2", 2), (b"r2", b"r4", 2), (b"r4", None, 1), (b"s", None, 0)],

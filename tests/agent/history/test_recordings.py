@@ -139,6 +139,14 @@ def test_cells_that_no_event_tells_of_are_said(dataflow: Dataflow) -> None:
         replayed(world, world.dataflow.spec)
 
 
+def test_times_to_live_are_recorded_that_scans_have_found(dataflow: Dataflow) -> None:
+    source = dataflow.source.replace("sequence: 3", "sequence: 50%")
+    world = World(parse_dataflow(source, "percentages.yaml"))
+    world.ttls = {b"c": 60_000, b"\xff": 5}
+    waves(world, 1, random.Random(1))
+    assert recorded(world).ttls == {"in": world.ttls}
+
+
 def test_nothing_is_known_of_a_strange_name() -> None:
     with pytest.raises(NothingRecorded, match="'strange'"):
         read_recording("strange", [])

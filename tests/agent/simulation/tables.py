@@ -95,6 +95,7 @@ class ScriptedTables:
                 [column for _, column, _ in found],
                 [value for _, _, value in found] if values else (),
                 following=following,
+                ttls=self._world.ttls,
             )
         )
 

@@ -97,6 +97,8 @@ class World:
         """The decisions topic."""
         self.scanned_rows = 2
         """How many rows an engine's scan reads at once."""
+        self.ttls: dict[bytes, int] = {}
+        """Milliseconds after which cells expire, by family."""
         self.needs: dict[str, float] = {}
         """How old what next runs need is, by topic."""
         self.retention = 1e9

@@ -20,7 +20,7 @@ from headgate.learning import user_metrics as learned_metrics
 from headgate.replay.models import RecordedModels
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
-from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
+from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision, ttls_of
 from headgate.replay.replayer import RecordedState, Replayer
 from headgate.replay.stream import RecordedUpdate
 from headgate.replay.tables import ContainerExtent, RecordedTables, Write
@@ -122,6 +122,10 @@ class _Replaying:
         self._unread = 0
         self._anonymous = 0
         self._last = recording.decisions[0].time
+        self._expiring: set[str] = set()
+        """Tables of which cells have expired that no event has deleted."""
+        for table, ttls in recording.ttls.items():
+            self._tables.set_ttls(table, ttls)
 
     def run(self, events: Iterable[RecordedUpdate | ReplayedDecision]) -> ReplayReport:
         for event in events:
@@ -133,6 +137,7 @@ class _Replaying:
                 self._reach(event)
             else:
                 self._take(event)
+        self._note_expired(self._last)
         for replayer in self._replayers:
             replayer.settle()
             replayer.measure()
@@ -146,17 +151,24 @@ class _Replaying:
         )
 
     def _reach(self, decision: ReplayedDecision) -> None:
+        self._note_expired(decision.time)
         place = self._past.moment
         # A run that somebody asked for is launched here and now: its own decision is to come yet.
         self._past.moment = place if decision.kind == DecisionKind.LAUNCHED else place + 1
         if decision.kind == DecisionKind.SCANNED:
             self._check_scan(decision)
+            self._tables.set_ttls(decision.table, ttls_of(decision))
         for replayer in self._replayers:
             if place == 0:
                 replayer.begin()
             else:
                 replayer.reach(place, decision)
         self._past.moment = place + 1
+
+    def _note_expired(self, now: float) -> None:
+        for table in self._recording.ttls:
+            if table not in self._expiring and self._tables.expired(table, now):
+                self._expiring.add(table)
 
     def _check_scan(self, decision: ReplayedDecision) -> None:
         container = next((c for i, c in self._containers.items() if i == decision.container), None)
@@ -232,6 +244,12 @@ class _Replaying:
                 f"after {self._tables.guesses} updates no event tells what HBase shows (outcome or "
                 "order unknown, a deleted version, timestamps near each other): the agent read "
                 "those cells, and a replay takes what is likeliest"
+            )
+        if self._expiring:
+            named = ", ".join(sorted(self._expiring))
+            yield (
+                f"cells of {named} have expired by the time to live of their family, which no "
+                "event says: the agent noticed, and a replay keeps them"
             )
         if recording.given_up:
             names = ", ".join(dict.fromkeys(recording.given_up))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from msgspec.structs import replace
 
 from headgate.engine import Codec, CodecName, Rivals, WatchedContainer, decode_one, decoder_of
 from headgate.events import (
+    CLOCKS_APART,
     LATEST,
     NO_TTL,
     SERVER_TIME,
@@ -68,6 +70,38 @@ class RecordedTables:
         self._vague: set[Cell] = set()
         """Cells with a version, or one that is deleted, of a time of the client's that no event
         told: whether another of such a time is above it, or hidden, nobody knows."""
+        self._ttls: dict[str, Mapping[bytes, int]] = {}
+        self._due: dict[str, float] = {}
+        """By table, a moment before which none of its cells expires, in Unix milliseconds."""
+
+    def set_ttls(self, table: str, ttls: Mapping[bytes, int]) -> None:
+        """Take note of families whose cells expire, with the milliseconds after which they do."""
+        if self._ttls.get(table, {}) != ttls:
+            self._ttls[table] = ttls
+            self._due[table] = 0.0
+
+    def expired(self, table: str, now: float) -> list[Cell]:
+        """Return cells that are held here, and that their family's time to live may have ended.
+
+        HBase's clock decides, so those that end within ``CLOCKS_APART`` are among them.
+
+        Args:
+            table: which.
+            now: Unix time in seconds.
+        """
+        soon = 1000 * now + CLOCKS_APART
+        if soon < self._due.get(table, math.inf):
+            return []
+        ends = {cell: self._end(cell) for cell in self._tables.get(table, {})}
+        self._due[table] = min(ends.values(), default=math.inf)
+        return [cell for cell, end in ends.items() if end <= soon]
+
+    def _end(self, cell: Cell) -> float:
+        ttl = self._ttls.get(cell[0], {}).get(cell[2].partition(b":")[0])
+        versions = self._versions.get(cell)
+        if ttl is None or not versions:
+            return math.inf
+        return max(version.moment.time for version in versions) + ttl
 
     def value(self, cell: Cell) -> Value:
         """Return what a cell holds now."""
@@ -181,6 +215,8 @@ class RecordedTables:
                 self._versions.pop(cell, None)
         else:
             table[cell] = value
+            if cell[0] in self._due:
+                self._due[cell[0]] = min(self._due[cell[0]], self._end(cell))
         return cell, before, value
 
     def _deleted(self, kind: int, table: str, row: bytes, column: bytes) -> list[Cell]:

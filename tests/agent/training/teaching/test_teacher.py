@@ -344,6 +344,33 @@ def test_older_versions_that_may_stand_are_no_values() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_waves_in_which_cells_had_expired_are_left_out(seed: int) -> None:
+    lived = Lived(AllWaves(seed, WAVES), SETTINGS, unchecked, RecordedWorld)
+    world = lived.tester
+    assert isinstance(world, RecordedWorld)
+    ttl = 5 * HOUR
+    world.record(
+        DecisionKind.SCANNED, container="sensors", table="sensors", ttls={"f": int(1000 * ttl)}
+    )
+    written = np.zeros(lived.truth.reported.shape[1])
+    expired = []
+    for wave in range(WAVES):
+        written[lived.truth.reported[wave]] = world.now
+        lived.pass_wave()
+        if (written + ttl <= world.now).any():
+            expired.append(wave + 1)
+
+    lesson = lesson_of(lived, EVERYTHING)
+
+    left_out = {each.wave: each.reason for each in lesson.left_out}
+    assert expired
+    assert {left_out[wave] for wave in expired if wave in left_out} == {
+        "cells of `sensors` have expired, which no event says"
+    }
+    assert not set(expired) & set(lesson.waves)
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_values_of_writes_whose_outcome_nobody_knows_are_not_taught(seed: int) -> None:
     lived = lived_through(seed, Unsure)
 

@@ -157,6 +157,8 @@ class _Teacher:
         self._all = RecordedTables()
         """With what strangers wrote: scans find that too."""
         self._own = self._all if spec.feeders is None else RecordedTables()
+        for table, ttls in recording.ttls.items():
+            self._own.set_ttls(table, ttls)
         self._deliveries = Deliveries()
         self._overlaid: set[str] = set()
         """Tables in which an older version of a cell may stand."""

@@ -220,7 +220,18 @@ class Witness:
         found = self._elements[container].state(parts)
         if np.isnan(found.values).any():
             return f"`{container}` has values that its codec cannot read"
+        if self._has_expired(container):
+            return f"cells of `{container}` have expired, which no event says"
         return found
+
+    def _has_expired(self, container: str) -> bool:
+        """Return whether cells of the container are held here that HBase may not show any more."""
+        within = self._containers[ContainerId(container)]
+        for table in within.tables:
+            gone = set(self._tables.expired(table, self._now))
+            if gone and any(cell in gone for cell, _ in self._tables.cells(within, table)):
+                return True
+        return False
 
     def _later(self, time: float) -> float:
         self._now = max(self._now, time)

@@ -16,7 +16,7 @@ from headgate.engine import (
     ScanBegun,
     ScanContainer,
 )
-from headgate.events import Container, printable_key
+from headgate.events import Container, key_text, printable_key
 from headgate.flows import Mode
 
 _MILLISECONDS = 1000
@@ -132,6 +132,7 @@ class EngineScans:
             cells=len(cells.rows),
             start=scan.start,
             stop=cells.following,
+            ttls={key_text(family): ttl for family, ttl in cells.ttls.items()},
         )
         place = (scan.container, scan.table)
         if cells.following is not None and self._state.dataflow.mode is not Mode.OBSERVER:
