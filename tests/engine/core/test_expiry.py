@@ -16,7 +16,7 @@ from headgate.engine import (
     ValueBound,
     launched,
 )
-from headgate.events import VERSION, ContainerId, Outcome, RequestPart, UpdateBatch
+from headgate.events import VERSION, ContainerId, Origin, Outcome, RequestPart, UpdateBatch
 
 IN = ContainerId("in")
 DAY = 86_400.0
@@ -55,14 +55,16 @@ class Expiring:
         ttls = {b"f": int(self.ttl * 1000)} if self.ttl < 1e9 else {}
         return replace(answer, timestamps=stamps, ttls=ttls)
 
-    def put(self, rows: range, *, ttl: float | None = None) -> None:
+    def put(self, rows: range, *, ttl: float | None = None, origin: Origin | None = None) -> None:
         now = self.tester.now
         names = tuple(b"r%d" % row for row in rows)
         for name in names:
             self.written[name, b"f:x"] = now, b"1", min(self.ttl, ttl or self.ttl)
         ttls = () if ttl is None else (int(ttl * 1000),)
         intent = int(now * 10) + len(self.written)
-        request = RequestPart(intent, "m", Outcome.APPLIED, now, len(names), ttls=ttls)
+        request = RequestPart(
+            intent, "m", Outcome.APPLIED, now, len(names), ttls=ttls, origin=origin
+        )
         cells = (names, (b"f:x",) * len(names), (-1,) * len(names), (b"1",) * len(names))
         batch = UpdateBatch(
             VERSION, "o", 1, intent, 0, "in", (request,), bytes(len(names)), *cells, recovered=True
@@ -115,3 +117,17 @@ def test_after_a_restart_what_has_expired_is_looked_for(pair):
     one.answer(one.tester.restart())
     assert one.elements == 0
     assert one.tester.engine.actions["b"].updates_of(SHARE) == 10
+
+
+def test_in_isolation_what_has_expired_of_ones_own_leaves_the_number_of_elements(pair):
+    spec = replace(pair(SHARE).spec, feeders=("feeder",))
+    one = Expiring(EngineTester(spec, answering=False), ttl=DAY)
+    feeder, stranger = (Origin("", "", "", 0, name) for name in ("feeder", "stranger"))
+    one.put(range(10), origin=feeder)
+    one.put(range(10, 30), origin=stranger)
+    one.answer(one.tester.wave("a"))
+    assert (one.runs, one.elements) == (1, 10)
+    one.pass_time(2 * DAY)
+    one.put(range(100, 104), origin=feeder)
+    one.answer(one.tester.wave("a"))
+    assert (one.runs, one.elements) == (2, 4)  # four of four, and not of fourteen
