@@ -8,6 +8,7 @@ PAGE = (ROOT / "docs" / "reference" / "hbase-semantics.md").read_text()
 FACTS = {
     "facts": ROOT / "tests" / "stack" / "semantics" / "test_hbase_facts.py",
     "kafka": ROOT / "tests" / "stack" / "semantics" / "test_kafka_facts.py",
+    "spark": ROOT / "tests" / "spark" / "source" / "test_spark_facts.py",
 }
 NAMED = re.findall(r"`([^`\s]+)::(\w+)`", PAGE)
 
@@ -25,6 +26,12 @@ def test_every_test_that_the_page_names_is_there() -> None:
 def test_every_fact_that_is_tested_has_its_line() -> None:
     for place, path in FACTS.items():
         assert {test for where, test in NAMED if where == place} == named_in(path)
+
+
+def test_every_script_that_the_page_links_is_there() -> None:
+    linked = re.findall(r"\]\(../../(findings/[^)]+)\)", PAGE)
+    assert linked
+    assert all((ROOT / path).is_file() for path in linked)
 
 
 def test_every_line_of_a_table_names_a_test() -> None:
