@@ -1,4 +1,4 @@
-"""What PySpark really does where one would guess otherwise; docs/reference/hbase-semantics.md."""
+"""Facts of PySpark that one would not guess: those of docs/reference/hbase-semantics.md."""
 
 from __future__ import annotations
 

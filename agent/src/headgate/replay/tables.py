@@ -72,7 +72,7 @@ class RecordedTables:
         told: whether another of such a time is above it, or hidden, nobody knows."""
         self._ttls: dict[str, Mapping[bytes, int]] = {}
         self._due: dict[str, float] = {}
-        """By table, a moment before which none of its cells expires, in Unix milliseconds."""
+        """Moments before which no cell of a table expires, by table, in Unix milliseconds."""
 
     def set_ttls(self, table: str, ttls: Mapping[bytes, int]) -> None:
         """Take note of families whose cells expire, with the milliseconds after which they do."""
