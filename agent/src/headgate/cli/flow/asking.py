@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import httpx
 import msgspec
@@ -18,6 +18,8 @@ from headgate.cli.agent_client import (
 )
 from headgate.cli.json_document import print_document
 from headgate.settings import ConfigurationError
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
 
 ANSWER: Final = 120.0
 """Seconds: a submit waits for observers, and for a first Spark session if asked to."""

@@ -18,7 +18,7 @@ from headgate.cli.agent_client import (
     keep_shown,
 )
 from headgate.cli.app import CommandEntry, LazyCommands
-from headgate.cli.flow.asking import ANSWER, ask, fail, printed
+from headgate.cli.flow.asking import ANSWER, NameArgument, ask, fail, printed
 from headgate.cli.flow.explaining import explain_lines
 from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.flow.wave_times import wave_time
@@ -103,7 +103,6 @@ _NOT_YET = 3  # exit status: the agent did what was asked, and it does not have 
 WideOption = Annotated[
     bool, typer.Option("--wide", help="One line a row, however long, with whole dates.")
 ]
-NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
 
 _console = Console()
 

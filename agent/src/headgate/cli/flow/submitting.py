@@ -10,12 +10,11 @@ import typer
 from rich.console import Console
 
 from headgate.cli.agent_client import AgentOption
-from headgate.cli.flow.asking import ask, fail, printed
+from headgate.cli.flow.asking import NameArgument, ask, fail, printed
 from headgate.cli.flow.check import show_problems
 from headgate.cli.json_document import JsonOption
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 
-NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
 MissingOption = Annotated[
     bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
 ]
