@@ -17,17 +17,20 @@ def run(*arguments: str, before: str = "", environment: dict[str, str] | None = 
     )
 
 
-WATCH_IMPORTS = """
+def watch_imports(*rooms: str) -> str:
+    """Return a program that prints at its end which of these were imported."""
+    return f"""
 import atexit, sys
-rooms = ("headgate.local", "headgate.observer", "headgate.agent", "headgate.spark", "pyspark")
-atexit.register(lambda: print("imported:", [room for room in rooms if room in sys.modules]))
+atexit.register(lambda: print("imported:", [room for room in {rooms} if room in sys.modules]))
 """
 
-WATCH_NUMBERS = """
-import atexit, sys
-rooms = ("numpy", "pyarrow", "headgate.engine", "headgate.learning", "headgate.incremental")
-atexit.register(lambda: print("imported:", [room for room in rooms if room in sys.modules]))
-"""
+
+WATCH_IMPORTS = watch_imports(
+    "headgate.local", "headgate.observer", "headgate.agent", "headgate.spark", "pyspark"
+)
+WATCH_NUMBERS = watch_imports(
+    "numpy", "pyarrow", "headgate.engine", "headgate.learning", "headgate.incremental"
+)
 
 WITHOUT_PSUTIL = """
 import sys

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from headgate.engine import Decision, DecisionKind
-from headgate.events import Cut, key_bytes
+from headgate.events import Cut
 
 
 class RecordedDecision(Decision, frozen=True):
@@ -144,11 +144,6 @@ class Recording:
         """Actions that models have launched of which nobody wrote down since when they decided."""
         self.runs = self._find_runs()
         """By action, in the order of their launches."""
-        self.ttls: dict[str, Mapping[bytes, int]] = {}
-        """Milliseconds after which cells expire, by table and family, as the first scans found."""
-        for each in decisions:
-            if each.kind == DecisionKind.SCANNED:
-                self.ttls.setdefault(each.table, ttls_of(each))
         self._launches = {a: [run.launched for run in runs] for a, runs in self.runs.items()}
         self._restless = {
             wave
@@ -229,11 +224,6 @@ def _by_unknown_model(decision: ReplayedDecision) -> bool:
 _decoder = msgspec.json.Decoder(ReplayedDecision)
 
 _KEPT = frozenset(PLACED | {DecisionKind.GAP})
-
-
-def ttls_of(scan: ReplayedDecision) -> Mapping[bytes, int]:
-    """Return the milliseconds after which cells expire that a scan found, by family."""
-    return {key_bytes(family): ttl for family, ttl in scan.ttls.items()}
 
 
 def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:

@@ -20,7 +20,7 @@ from headgate.learning import user_metrics as learned_metrics
 from headgate.replay.models import RecordedModels
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
-from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision, ttls_of
+from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
 from headgate.replay.replayer import RecordedState, Replayer
 from headgate.replay.stream import RecordedUpdate
 from headgate.replay.tables import ContainerExtent, RecordedTables, Write
@@ -124,8 +124,6 @@ class _Replaying:
         self._last = recording.decisions[0].time
         self._expiring: set[str] = set()
         """Tables of which cells have expired that no event has deleted."""
-        for table, ttls in recording.ttls.items():
-            self._tables.set_ttls(table, ttls)
 
     def run(self, events: Iterable[RecordedUpdate | ReplayedDecision]) -> ReplayReport:
         for event in events:
@@ -157,7 +155,7 @@ class _Replaying:
         self._past.moment = place if decision.kind == DecisionKind.LAUNCHED else place + 1
         if decision.kind == DecisionKind.SCANNED:
             self._check_scan(decision)
-            self._tables.set_ttls(decision.table, ttls_of(decision))
+            self._tables.set_ttls(decision.table, decision.ttls)
         for replayer in self._replayers:
             if place == 0:
                 replayer.begin()
@@ -166,9 +164,8 @@ class _Replaying:
         self._past.moment = place + 1
 
     def _note_expired(self, now: float) -> None:
-        for table in self._recording.ttls:
-            if table not in self._expiring and self._tables.expired(table, now):
-                self._expiring.add(table)
+        tables = {table for each in self._containers.values() for table in each.tables}
+        self._expiring.update(t for t in tables - self._expiring if self._tables.expired(t, now))
 
     def _check_scan(self, decision: ReplayedDecision) -> None:
         container = next((c for i, c in self._containers.items() if i == decision.container), None)

@@ -74,8 +74,14 @@ class RecordedTables:
         self._due: dict[str, float] = {}
         """Moments before which no cell of a table expires, by table, in Unix milliseconds."""
 
-    def set_ttls(self, table: str, ttls: Mapping[bytes, int]) -> None:
-        """Take note of families whose cells expire, with the milliseconds after which they do."""
+    def set_ttls(self, table: str, found: Mapping[str, int]) -> None:
+        """Take note of the times to live that a scan has found.
+
+        Args:
+            table: which.
+            found: milliseconds, by family (as the text of a key).
+        """
+        ttls = {key_bytes(family): ttl for family, ttl in found.items()}
         if self._ttls.get(table, {}) != ttls:
             self._ttls[table] = ttls
             self._due[table] = 0.0

@@ -157,8 +157,6 @@ class _Teacher:
         self._all = RecordedTables()
         """With what strangers wrote: scans find that too."""
         self._own = self._all if spec.feeders is None else RecordedTables()
-        for table, ttls in recording.ttls.items():
-            self._own.set_ttls(table, ttls)
         self._deliveries = Deliveries()
         self._overlaid: set[str] = set()
         """Tables in which an older version of a cell may stand."""
@@ -208,6 +206,7 @@ class _Teacher:
             case DecisionKind.SCANNED:
                 self._lose_what_was_announced()
                 self._doubts.scanned(event)
+                self._own.set_ttls(event.table, event.ttls)
             case DecisionKind.GAP:
                 self._announced.append(event.words)
             case _:

@@ -270,17 +270,15 @@ class Witness:
     def _read(self, read: ReadCells) -> None:
         if not self._readable(read.table):
             return
-        asked = [(read.table, *place) for place in zip(read.rows, read.columns, strict=True)]
-        cells = [
-            cell
-            for cell in asked
-            if cell not in self._tables.guessed and self._tables.value(cell) is not UNKNOWN
+        known = [
+            (row, column, value)
+            for row, column in zip(read.rows, read.columns, strict=True)
+            if (cell := (read.table, row, column)) not in self._tables.guessed
+            and (value := self._tables.value(cell)) is not UNKNOWN
         ]
-        if not cells:
-            return
-        rows, columns = [cell[1] for cell in cells], [cell[2] for cell in cells]
-        values = [self._tables.value(cell) for cell in cells]
-        self._handle(CellsRead(self._now, read.container, read.table, rows, columns, values))
+        if known:
+            rows, columns, values = zip(*known, strict=True)
+            self._handle(CellsRead(self._now, read.container, read.table, rows, columns, values))
 
 
 def _says_gap(instruction: RecordDecision) -> bool:

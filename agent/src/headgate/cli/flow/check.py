@@ -73,13 +73,6 @@ def _pool_problems(
     return (Problem(dataflow.file, line, 1, what, cure),)
 
 
-def _import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
-    # Comparing stages loads NumPy and Arrow, for which no other command has to wait.
-    from headgate.cli.flow.imports import import_problems
-
-    return import_problems(dataflow, directory)
-
-
 def _checked(path: Path, pools: list[PoolMember], *, imports: bool, as_text: bool) -> CheckedFile:
     try:
         dataflow = load_dataflow(path)
@@ -88,7 +81,10 @@ def _checked(path: Path, pools: list[PoolMember], *, imports: bool, as_text: boo
     else:
         missing = _pool_problems(dataflow, path.resolve().parent, pools)
         if imports:
-            missing = (*_import_problems(dataflow, path.resolve().parent), *missing)
+            # Comparing stages loads NumPy and Arrow, for which no other command has to wait.
+            from headgate.cli.flow.imports import import_problems
+
+            missing = (*import_problems(dataflow, path.resolve().parent), *missing)
         checked = CheckedFile(
             str(path),
             in_order=not any(problem.severity is Severity.ERROR for problem in missing),

@@ -30,10 +30,10 @@ class Format(StrEnum):
 
 def plain(rows: pa.Table) -> list[dict[str, Any]]:
     """Return rows as JSON can say them: bytes as texts of keys, which ``--key`` takes."""
-    return [_plain(row) for row in rows.to_pylist()]
+    return [_builtins(row) for row in rows.to_pylist()]
 
 
-def _plain(value: Any) -> Any:
+def _builtins(value: Any) -> Any:
     return msgspec.to_builtins(_with_texts(value))
 
 
@@ -114,7 +114,7 @@ def _flat(rows: pa.Table) -> pa.Table:
     """Return rows with lists and structs as JSON, and bytes as texts of keys, for CSV."""
     for at, field in enumerate(rows.schema):
         if pa.types.is_nested(field.type):
-            texts = [None if v is None else json.dumps(_plain(v)) for v in rows[at].to_pylist()]
+            texts = [None if v is None else json.dumps(_builtins(v)) for v in rows[at].to_pylist()]
             rows = rows.set_column(at, field.name, pa.array(texts, pa.string()))
         elif pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
             texts = [None if v is None else key_text(v) for v in rows[at].to_pylist()]
