@@ -65,10 +65,12 @@ bench-aqhi: setup
 	$(BIN)/headgate demo evaluation $(ARGS)
 
 # The second paper's evaluation with learned triggers, over tables of all waves; ARGS=--only AQHI.
-# Writes build/bench-learned.html. Before it, an engine has to decide as those tables say.
+# Writes build/bench-learned.html. Before it, an engine has to decide as those tables say; after it
+# come dataflows that change in service.
 bench-learned: setup
 	$(BIN)/python tests/bench/learned/engine_replay.py
 	$(BIN)/python tests/bench/learned/run.py $(ARGS)
+	$(BIN)/python tests/bench/learned_drift.py
 
 # Learned triggers on recorded years, where they are: ARGS=--data FOLDER.
 bench-recorded: setup

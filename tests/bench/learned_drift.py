@@ -2,17 +2,18 @@
 
 Each of many dataflows, drawn at random, is trained on 336 waves and runs for 1,000 more. In one of
 two worlds all stays as it was; in the other, from the 400th wave on, its step makes something
-steeper of its input, so that the same change of the input is a larger error. Four policies are
+steeper of its input, so that the same change of the input is a larger error. Five policies are
 compared on both: a fixed threshold; one that feedback moves by what runs show; one that audits one
-skip in twenty besides; and a model that is fitted anew besides, as that of a dataflow is whose file
-says nothing. The first and third are measured anywhere as well, without the rule that what is
-unlike training runs.
+skip in twenty besides; a model that is fitted anew besides; and one that is trained anew as well,
+on waves after a change that was found, as that of a dataflow is whose file says nothing. The first
+and third are measured anywhere as well, without the rule that what is unlike training runs.
 
     python tests/bench/learned_drift.py [--dataflows 100] [--first 0] [--jobs 2] [--audit 0.05]
 
 Printed are savings and violations of the 600 waves after the change, how many dataflows keep the
 confidence over them, how many have the last 100 waves within it, for good, 400 waves after the
-change, and the interval of the audited rate. The last line is all figures as JSON.
+change, the interval of the audited rate, and how many trainings after a change gave a model. The
+last line is all figures as JSON.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ import numpy.typing as npt
 from adaptation import (
     AuditedService,
     RefittedService,
+    RetrainedService,
     Scores,
     ServedOutput,
+    Taught,
     ThresholdService,
     trained_pairs,
 )
@@ -45,14 +48,30 @@ from measuring.learned import (
     TRAINING,
     WAVES,
     Learned,
+    SyntheticDataflow,
+    Table,
     dataflow,
     drawn,
     learned,
 )
 from msgspec import Struct, structs
 
-from headgate.learning import Bounded, Choice, StagePolicy, log_ratio, stages
+from headgate.learning import (
+    Bounded,
+    Choice,
+    ContainerHistory,
+    ErrorMetric,
+    StagePolicy,
+    Target,
+    features,
+    fit,
+    levels_of,
+    log_ratio,
+    measured_pairs,
+    stages,
+)
 from headgate.learning.fitting.refit import LabelledRows
+from headgate.learning.pairs import FeatureTable
 
 CHANGE = 400
 """Waves after training."""
@@ -76,6 +95,10 @@ class Run(Struct, frozen=True, eq=False):
     """That were found."""
     covered: bool | None = None
     """Whether the interval of the audited rate holds the true one; None without audits."""
+    tried: int = 0
+    """Trainings after a change."""
+    trained: int = 0
+    """Those that gave a model."""
 
 
 class Policy(Struct, frozen=True):
@@ -97,6 +120,10 @@ class Policy(Struct, frozen=True):
     covered: bool | None
     """Whether the interval of the audited rate holds the share of waves in which a skip would have
     violated, in the world without a change; None without audits."""
+    tried: int
+    """Trainings in the world with a change."""
+    trained: int
+    """Those that gave a model."""
 
 
 def known_of(flow: Learned) -> ServedOutput:
@@ -136,10 +163,60 @@ def followed(flow: Learned, audit: float, name: str) -> Run:
 
 def refitted(flow: Learned, audit: float, name: str) -> Run:
     """Return what becomes of a model that is fitted anew as well."""
-    where = trained_pairs(TRAINING, flow.model.horizon)
-    rows = LabelledRows(flow.table[where], log_ratio(flow.known[where], flow.bound))
+    rows = pairs_between(flow.table, flow.known, flow.bound, TRAINING)
     outputs, models = {"output": known_of(flow)}, {"output": flow.model}
     return run(flow, RefittedService(name, outputs, models, {"output": {"input": rows}}, audit))
+
+
+def retrained(flow: Learned, world: SyntheticDataflow, audit: float, name: str) -> Run:
+    """Return what becomes of a model that is trained anew as well."""
+    outputs, models = {"output": known_of(flow)}, {"output": flow.model}
+    training = {"output": {"input": pairs_between(flow.table, flow.known, flow.bound, TRAINING)}}
+    teach = partial(taught, flow, world)
+    policy = RetrainedService(name, outputs, models, training, teach, audit)
+    served = run(flow, policy)
+    return structs.replace(served, tried=policy.tried, trained=policy.trained)
+
+
+def taught(
+    flow: Learned, world: SyntheticDataflow, output: str, first: int, last: int
+) -> Taught | None:
+    """Return what a training on waves of service gives; None where it gives no model."""
+    shown = slice(TRAINING + first, TRAINING + last)
+    levels = levels_of(world.input.values[shown].ravel())
+    horizon = flow.model.horizon
+    pairs = {
+        "input": measured_pairs(between(world.input, shown), horizon, levels),
+        output: measured_pairs(between(world.output, shown), horizon),
+    }
+    target = Target(output, ErrorMetric.RELATIVE, flow.bound, CONFIDENCE)
+    model = fit(GRAPH, pairs, [target]).models.get(output)
+    if model is None:
+        return None
+    source = measured_pairs(world.input, horizon, levels)
+    table = features(source, measured_pairs(world.output, horizon).means)
+    stretch, known = table[shown], flow.known[shown]
+    return Taught(
+        model,
+        ServedOutput(flow.known[TRAINING:], flow.bound, {"input": table[TRAINING:]}),
+        {"input": pairs_between(stretch, known, flow.bound, last - first)},
+    )
+
+
+def between(history: ContainerHistory, waves: slice) -> ContainerHistory:
+    """Return some waves of a history."""
+    return ContainerHistory(
+        history.values[waves],
+        history.elements[waves],
+        history.updates[waves],
+        history.times[waves],
+    )
+
+
+def pairs_between(table: FeatureTable, known: Table, bound: float, waves: int) -> LabelledRows:
+    """Return pairs of the first waves of tables with their labels."""
+    where = trained_pairs(waves, known.shape[1] - 1)
+    return LabelledRows(table[where], log_ratio(known[where], bound))
 
 
 def anywhere(flow: Learned) -> Learned:
@@ -174,6 +251,8 @@ def compared(stationary: Run, changed: Run) -> Policy:
         recovery=recovery(after),
         found=changed.changes > 0,
         covered=stationary.covered,
+        tried=changed.tried,
+        trained=changed.trained,
     )
 
 
@@ -182,7 +261,8 @@ def of_seed(seed: int, audit: float) -> dict[str, Policy] | None:
 
     Nor is there one where no threshold holds: what runs in every wave keeps any confidence.
     """
-    worlds = learned([dataflow(seed, WAVES), dataflow(seed, WAVES, TRAINING + CHANGE)])
+    flows = dataflow(seed, WAVES), dataflow(seed, WAVES, TRAINING + CHANGE)
+    worlds = learned(list(flows))
     if worlds is None or worlds[0].calibration.threshold is None:
         return None
     name = f"dataflow {seed}"
@@ -195,6 +275,8 @@ def of_seed(seed: int, audit: float) -> dict[str, Policy] | None:
     found = {key: compared(made(stays), made(changes)) for key, made in runs.items()}
     anew = partial(refitted, audit=audit, name=name)
     found["fitted anew"] = compared(anew(stays), anew(changes))
+    trained = partial(retrained, audit=audit, name=name)
+    found["trained anew"] = compared(trained(stays, flows[0]), trained(changes, flows[1]))
     stays, changes = map(anywhere, worlds)
     for key in ("fixed", "audits"):
         found[f"{key} anywhere"] = compared(runs[key](stays), runs[key](changes))
@@ -231,6 +313,8 @@ def main() -> None:
             "recovered": statistics.mean(one.recovery <= RECOVERED for one in each),
             "changes_found": statistics.mean(one.found for one in each),
             "covered": statistics.mean(covered) if covered else None,
+            "trainings": sum(one.tried for one in each),
+            "trainings_with_a_model": sum(one.trained for one in each),
         }
         now = figures[name]
         print(
@@ -241,6 +325,11 @@ def main() -> None:
             f"{now['recovered']:6.1%}, found in {now['changes_found']:.0%}"
         )
     print(f"the interval of the audited rate holds it in {figures['audits']['covered']:.1%}")
+    anew = figures["trained anew"]
+    print(
+        f"{anew['trainings']} trainings after a change, of which "
+        f"{anew['trainings_with_a_model']} gave a model"
+    )
     print(f"{time.monotonic() - began:.0f} s in all")
     print(json.dumps({"dataflows": len(found), "audit": options.audit, **figures}))
 

@@ -1,10 +1,10 @@
-"""Outputs in service: by a threshold that stays, by audits and feedback, and fitted anew too."""
+"""Outputs in service: under a threshold that stays, audits and feedback, and models made anew."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +18,9 @@ from headgate.learning import (
     Bounded,
     Choice,
     ClosedLoop,
+    Decider,
     Deciders,
+    DeciderState,
     Feedback,
     Forest,
     Graph,
@@ -33,7 +35,7 @@ from headgate.learning import (
 )
 from headgate.learning.fitting.refit import LabelledRows, refit, service_pairs
 from headgate.learning.fitting.training import pairs_of
-from headgate.learning.triggers.renewal import Renewal, RenewalState
+from headgate.learning.triggers.renewal import Renewal, RenewalState, wait_after_change
 
 MOST_PAIRS: Final = 10_000
 """That a forest is fitted to: pairs of a year of hours are sampled."""
@@ -107,9 +109,10 @@ class Scores:
         self._model = model
         self.tables = {name: np.full(output.errors.shape, math.nan) for name in output.tables}
 
-    def replace(self, model: Model) -> None:
-        """Predict by another model; what was predicted is of no use to it."""
+    def replace(self, model: Model, output: ServedOutput | None = None) -> None:
+        """Predict by another model, of these features or of others; forget what was predicted."""
         self._model = model
+        self._output = output or self._output
         for scores in self.tables.values():
             scores[:] = math.nan
 
@@ -184,6 +187,7 @@ class AuditedService:
         self.changes = 0
         self.fits = 0
         self.fit_seconds = 0.0
+        self._name, self._audit = name, audit
         self._outputs = outputs
         self._scores = {output: Scores(outputs[output], model) for output, model in models.items()}
         self._bounded = {
@@ -230,9 +234,21 @@ class AuditedService:
         self._scores[model.output].replace(model)
         self._deciders.fitted_anew(model)
 
+    def decide_by_trained(self, model: Model, known: ServedOutput) -> None:
+        """Go on with a model of waves after a change, of which nothing has been measured yet."""
+        self._scores[model.output].replace(model, known)
+        self._deciders.deciders[model.output] = Decider(
+            self._name, self._audit, model, DeciderState()
+        )
+
     def feedback(self, output: str) -> Feedback:
         """Return what feedback has shown of the model that decides."""
         return self._deciders.deciders[output].state.feedback
+
+    def is_unlike(self, output: str, wave: int) -> bool:
+        """Return whether an output runs in a wave as that is unlike training."""
+        judged = self._deciders.deciders[output].judged_in(wave)
+        return judged is not None and judged.score == math.inf
 
     def _is_wrong(self, output: str, wave: int, age: int) -> bool:
         known = self._bounded[output]
@@ -302,6 +318,109 @@ class RefittedService(AuditedService):
         self.fits += 1
         self.fit_seconds += time.process_time() - began
         self.decide_by(self._models[output])
+
+
+class Taught(Struct, frozen=True, eq=False):
+    """What a training in service has given."""
+
+    model: Model
+    known: ServedOutput
+    """Over the waves of service, with features as the model counts crossings."""
+    training: Mapping[str, LabelledRows]
+    """Its pairs, by container."""
+
+
+class RetrainedService(RefittedService):
+    """Is trained anew besides, on waves after a change, when a dataflow would be.
+
+    Args:
+        name: of the dataflow, by which audits are drawn.
+        outputs: what is known of them.
+        models: of training, by output.
+        training: pairs of training, by output and container.
+        teach: trains an output on waves of service, from the first to before the last; returns None
+            where no threshold holds.
+        audit: share of the skips that run all the same.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        outputs: Mapping[str, ServedOutput],
+        models: Mapping[str, Model],
+        training: Mapping[str, Mapping[str, LabelledRows]],
+        teach: Callable[[str, int, int], Taught | None],
+        audit: float = AUDIT,
+    ) -> None:
+        super().__init__(name, outputs, models, training, audit)
+        self.tried = 0
+        """Trainings after a change."""
+        self.trained = 0
+        """Those that gave a model."""
+        self._teach = teach
+        self._worlds = {output: _World() for output in models}
+
+    def made(self, output: str, wave: int, age: int) -> None:
+        """See ``StagePolicy``."""
+        if output not in self._worlds:
+            super().made(output, wave, age)
+            return
+        before, world = self.feedback(output), self._worlds[output]
+        unlike = self.is_unlike(output, wave)
+        super().made(output, wave, age)
+        after = self.feedback(output)
+        # A wave that is still unlike training is of the change that was found before.
+        if after.changes > before.changes and not (unlike and world.outdated):
+            world.changed, world.tried = wave, 0
+        world.outdated |= bool(before.synchronous) and not after.synchronous
+
+    def wave_over(self, output: str, wave: int, age: int) -> None:
+        """See ``StagePolicy``."""
+        super().wave_over(output, wave, age)
+        world = self._worlds.get(output)
+        if world is None or not world.outdated:
+            return
+        if wave - world.changed >= wait_after_change(world.tried):
+            self._train(output, world, wave + 1)
+
+    def _train(self, output: str, world: _World, now: int) -> None:
+        self.tried += 1
+        first, last = longest_stretch(self._made[output][world.changed : now])
+        taught = self._teach(output, world.changed + first, world.changed + last)
+        if taught is None:
+            world.tried += 1
+            world.outdated = _RENEWAL.tries_again(world.tried)
+            return
+        self.trained += 1
+        world.outdated = False
+        self._outputs = {**self._outputs, output: taught.known}
+        self._models[output] = taught.model
+        self._training[output] = {
+            name: rows.sample(_MOST_ANEW) for name, rows in taught.training.items()
+        }
+        self._states[output] = RenewalState(trained=now)
+        self.decide_by_trained(taught.model, taught.known)
+
+
+class _World(Struct):
+    """What is known of the latest change of an output."""
+
+    changed: int = 0
+    """The wave in which it was found."""
+    tried: int = 0
+    """Trainings since then that gave no model."""
+    outdated: bool = False
+    """Whether the model that decides is of before it."""
+
+
+def longest_stretch(made: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Return the first place of the longest stretch of true values, the newest, and its end."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], made.astype(np.int8), [0]))))
+    firsts, ends = edges[::2], edges[1::2]
+    if not len(firsts):
+        return 0, 0
+    longest = len(firsts) - 1 - int(np.argmax((ends - firsts)[::-1]))
+    return int(firsts[longest]), int(ends[longest])
 
 
 def served(

@@ -164,6 +164,8 @@ __all__ = [
     "TRAINING",
     "WAVES",
     "Learned",
+    "SyntheticDataflow",
+    "Table",
     "dataflow",
     "drawn",
     "learned",
