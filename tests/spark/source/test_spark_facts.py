@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 BIG = 2**53 + 1
 
@@ -76,3 +77,40 @@ def test_casts_take_the_spellings_of_java(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(text,) for text in ("5d", "0x1p3", " 5 ", "1_000")], "t string")
     cast = frame.selectExpr("try_cast(t AS double) AS n").collect()
     assert [row.n for row in cast] == [5.0, 8.0, 5.0, None]
+
+
+def test_a_source_is_never_told_an_or(spark: SparkSession, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+
+    class Reader(DataSourceReader):
+        def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's
+            told.write_text(" ".join(type(each).__name__ for each in filters))
+            return filters
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+            yield from ((1,), (2,), (3,))
+
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "numbers"
+
+        def schema(self) -> str:
+            return "n int"
+
+        def reader(self, schema: object) -> Reader:
+            return Reader()
+
+    spark.dataSource.register(Numbers)
+    pushed = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(pushed, "true")
+    try:
+        found = {}
+        for condition in ("n = 1", "n = 1 OR n > 2"):
+            told.unlink(missing_ok=True)
+            kept = spark.read.format("numbers").load().where(condition).collect()
+            assert [row.n for row in kept] == ([1] if "OR" not in condition else [1, 3])
+            found[condition] = told.read_text() if told.exists() else None
+    finally:
+        spark.conf.unset(pushed)
+    assert found == {"n = 1": "IsNotNull EqualTo", "n = 1 OR n > 2": None}

@@ -283,6 +283,23 @@ def test_a_value_filter_finds_values_that_were_overwritten(server):
     assert [each.columns[COLUMN].value for each in found] == [b"find-me"]
 
 
+def test_a_page_filter_counts_in_each_region_by_itself(server, stack):
+    name = stack.table("facts_split", ("f",)).encode()
+    server.one.disableTable(name)
+    server.one.deleteTable(name)
+    described = TWO.TTableDescriptor(
+        tableName=TWO.TTableName(qualifier=name), columns=[TWO.TColumnFamilyDescriptor(name=b"f")]
+    )
+    server.two.createTable(described, [b"m"])
+    for row in (b"a", b"b", b"c", b"m", b"n", b"o"):
+        server.one.mutateRow(name, row, new(b"v"), {})
+    scan = Hbase_thrift.TScan(filterString=b"PageFilter(2)")
+    opened = server.one.scannerOpenWithScan(name, scan, {})
+    found = server.one.scannerGetList(opened, 10)
+    server.one.scannerClose(opened)
+    assert [each.row for each in found] == [b"a", b"b", b"m", b"n"]
+
+
 def test_an_append_of_a_column_twice_adds_the_last_value_alone(server):
     row = server.row()
     values = [TWO.TColumnValue(family=b"f", qualifier=b"q", value=each) for each in (b"a", b"b")]

@@ -21,7 +21,12 @@ import thriftpy2
 from msgspec import Struct
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.thrift import TApplicationException, TClient
-from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
+from thriftpy2.transport import (
+    TBufferedTransport,
+    TFramedTransport,
+    TSocket,
+    TTransportException,
+)
 
 from headgate.events import Outcome, UpdateBatch
 from headgate.hbase import Dialect
@@ -40,6 +45,7 @@ from headgate.observer import (
 pytestmark = pytest.mark.stack
 
 PATIENCE = 180.0  # seconds: a machine may be busy
+LARGEST_FRAME = 2 << 20  # bytes that a framed server of HBase takes by default
 with resources.as_file(resources.files("headgate.client") / "hbase2.thrift") as declared:
     TWO = thriftpy2.load(str(declared), module_name="matrix_two_thrift")
 
@@ -129,6 +135,16 @@ WORK: dict[Dialect, Callable[[TClient, bytes, bytes], None]] = {
 }
 
 
+def put_large(client: TClient, dialect: Dialect, table: bytes, size: int) -> None:
+    """Put a value of so many bytes."""
+    if dialect is Dialect.THRIFT1:
+        mutation = Hbase_thrift.Mutation(column=b"f:a", value=bytes(size))
+        client.mutateRow(table, b"large", [mutation], {})
+    else:
+        cell = TWO.TColumnValue(family=b"f", qualifier=b"a", value=bytes(size))
+        client.put(table, TWO.TPut(row=b"large", columnValues=[cell]))
+
+
 class Bench:
     """Servers of the stack's HBase, observers before them, and the tables that are written."""
 
@@ -171,6 +187,16 @@ class Bench:
             address = upstream.address
         with connected(mode.speaks, dialect, tuple(address)) as connection:
             WORK[dialect](connection, self._tables[dialect].encode(), b"directly")
+        if mode.speaks.startswith("framed"):
+            self._frames_are_limited(mode, dialect, tuple(address))
+
+    def _frames_are_limited(self, mode: Mode, dialect: Dialect, address: tuple[str, int]) -> None:
+        """A fact of HBase's: it ends a connection without a word at a frame above 2 MiB."""
+        table = self._tables[dialect].encode()
+        with connected(mode.speaks, dialect, address) as connection:
+            put_large(connection, dialect, table, LARGEST_FRAME - 1024)
+            with pytest.raises((TTransportException, OSError)):
+                put_large(connection, dialect, table, LARGEST_FRAME + 1)
 
     def _listener(self, mode: Mode, upstream: Any, *, translated: bool) -> Listener:
         address = upstream if isinstance(upstream, str) else str(upstream)
