@@ -1,8 +1,8 @@
 """Random lives of rows: everything that makes HBase show something else than what came last.
 
-Explicit timestamps in the past and ahead, deletes of every kind with and without one, increments
-and appends, unknown outcomes, requests that overlap, and clocks that disagree. A life does each
-request to a simulated table and returns what an observer publishes of it.
+Explicit timestamps in the past and ahead, deletes of every kind with and without one, increments,
+also by 0, and appends, unknown outcomes, requests that overlap, and clocks that disagree. A life
+does each request to a simulated table and returns what an observer publishes of it.
 """
 
 from __future__ import annotations
@@ -125,6 +125,9 @@ class Life:
                 self.table.put(*place, request.value, request.timestamp, request.ttl)
                 return request.value
             case UpdateKind.INCREMENT | UpdateKind.INCREMENT_DELTA:
+                found = self.table.newest(*place)
+                if found is not None and len(found.value) != len(_ZERO):
+                    request.value = b"1".rjust(8, b"\0")  # HBase refuses, and does not read it so
                 amount = int.from_bytes(request.value or b"", "big")
                 return self.table.increment(*place, amount)
             case UpdateKind.APPEND | UpdateKind.APPEND_DELTA:
@@ -153,9 +156,13 @@ class Life:
         received = self.clock - latency / 1000
         self._sequence += 1
         ttls = () if request.ttl is None else (request.ttl,)
+        zeros = (0,) if request.kind in _INCREMENTS and request.value == _ZERO else ()
+        if zeros and reply == _ZERO:
+            ambiguous = (0,)  # there may have been no cell before
         part = RequestPart(
-            self._sequence, "m", outcome, received, 1, ambiguous=ambiguous, ttls=ttls
-        )
+            self._sequence, "m", outcome, received, 1,
+            ambiguous=ambiguous, ttls=ttls, zero_increments=zeros,
+        )  # fmt: skip
         return UpdateBatch(
             VERSION, self.observer, 1, self._sequence, self._sequence, TABLE, (part,),
             bytes([kind]), (request.row,), (request.column,), (timestamp,), (value,),
@@ -178,6 +185,8 @@ _KINDS = (
     UpdateKind.APPEND,
     UpdateKind.APPEND_DELTA,
 )
+_INCREMENTS = (UpdateKind.INCREMENT, UpdateKind.INCREMENT_DELTA)
+_ZERO = bytes(8)
 _STAMPED = frozenset(
     {
         UpdateKind.PUT,
