@@ -48,6 +48,17 @@ def test_a_run_that_is_launched_is_named(world: World) -> None:
     assert answer == RunAnswer("first", agent.runtime.history.records[0].run)
 
 
+def test_an_action_has_one_key_for_its_name_wherever_it_is_told_of(world: World) -> None:
+    agent = started(world)
+
+    def told(runtime: Runtime, now: float) -> tuple[list[str], list[str]]:
+        explanation, status = runtime.reporting.explain(now), runtime.reporting.status(now)
+        return [a.action for a in explanation.actions], [a.action for a in status.actions]
+
+    explained_actions, shown = ask(agent, told)
+    assert explained_actions == shown == ["feed", "first", "second"]
+
+
 def test_a_run_before_any_input_waits_and_says_for_what(world: World) -> None:
     agent = started(world)
 

@@ -146,3 +146,10 @@ def test_many_reasons_of_a_run_are_a_list(run: str) -> None:
         "    - `b0` had 20 of 20 updates",
     ]
     assert len(told) == 3 + 16
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 value"), (2, "2 values")])
+def test_values_that_could_not_be_read_are_counted_in_words(number: int, words: str) -> None:
+    container = {"container": "pm25", "dead_letters": number}
+    (line,) = lines({"actions": [], "containers": [container]}, None)
+    assert line.startswith(f"pm25: {words} could not be read")

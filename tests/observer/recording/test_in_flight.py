@@ -77,3 +77,29 @@ def test_every_row_that_two_writes_under_way_share_is_ambiguous(seed: int) -> No
             landed, _ = under_way.pop(chance.randrange(len(under_way)))
             in_flight.end(landed)
             assert landed.ambiguous == shared[landed.intent]
+
+
+class _Counted(bytes):
+    """A row that counts how often rows are looked up."""
+
+    looked_up = 0
+
+    def __hash__(self) -> int:
+        _Counted.looked_up += 1
+        return super().__hash__()
+
+
+def test_a_batch_looks_up_its_own_rows_however_many_batches_linger() -> None:
+    """A restart of a Thrift server breaks all of a loader's batches at once."""
+
+    def lookups(lingering: int) -> int:
+        in_flight = InFlightWrites()
+        for intent in range(lingering):
+            rows: list[bytes] = [_Counted(b"%d-%d" % (intent, row)) for row in range(50)]
+            in_flight.linger(departed(in_flight, intent, rows))
+        batch: list[bytes] = [_Counted(b"9-%d" % row) for row in range(50)]
+        before = _Counted.looked_up
+        departed(in_flight, lingering, batch)
+        return _Counted.looked_up - before
+
+    assert lookups(500) == lookups(10)
