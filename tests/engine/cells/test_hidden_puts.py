@@ -73,3 +73,23 @@ def test_an_increment_climbs_above_a_version_of_the_future(pair, rows):
     tester.publish("in", added)
     assert tester.engine.explain(0).containers[0].unsettled == 0
     assert tester.engine.cells[IN, "in"].columns.get(KEY) == 17
+
+
+@pytest.mark.parametrize("dated", [-1, SINCE + 100], ids=["undated", "dated"])
+def test_an_increment_by_zero_renews_the_timestamp(pair, rows, dated):
+    """A put with a timestamp between the old one and the new one is hidden, or may be."""
+    seven, eight = (7).to_bytes(8, "big"), (8).to_bytes(8, "big")
+    tester = after_a_run(pair, rows, answering=False, codec=Codec(CodecName.INT64))
+    tester.publish("in", write(value=seven, timestamp=SINCE))
+    tester.wave("a")
+    tester.handle(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (seven,), (SINCE,)))
+    counted = write(UpdateKind.INCREMENT, seven, sequence=101, timestamp=dated)
+    (request,) = counted.requests
+    request = replace(request, zero_increments=(0,))
+    tester.publish("in", replace(counted, requests=(request,)))
+    tester.publish("in", write(value=eight, sequence=102, timestamp=SINCE + 50))
+    cells = tester.engine.cells[IN, "in"]
+    if dated == -1:
+        assert KEY in cells.reads.unsettled
+    else:
+        assert (KEY in cells.reads.unsettled, cells.columns.get(KEY)) == (False, 7)

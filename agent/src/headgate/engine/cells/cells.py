@@ -110,15 +110,19 @@ class ContainerCells:
     def _without_idle(self, arrivals: Arrivals, positions: Sequence[int]) -> Sequence[int]:
         """Return the positions without increments by 0 that have made no new cell.
 
-        Where that is not certain and the cell was known, its value is read.
+        Where that is not certain and the cell was known, its value is read. The timestamp of a cell
+        that was there is another now.
         """
         zeros, uncertain = arrivals.zero_increments, arrivals.uncertain
         found = []
         for i in positions:
             if i in zeros:
+                key = arrivals.rows[i], arrivals.columns[i]
+                slot = self.columns.grid.find(*key)
+                if slot is not None:
+                    self._stamp(slot, arrivals, i)
                 if i not in uncertain:
                     continue
-                key = arrivals.rows[i], arrivals.columns[i]
                 if self.detail is not Detail.COUNTS and self.columns.get(key) is not None:
                     if self.detail is Detail.VALUES:
                         self.reads.unsettled.add(key)
@@ -388,12 +392,16 @@ class ContainerCells:
             placeholder = 0.0 if known.numeric else b""
             known.put(slot, placeholder)
             changes.append((slot, None, placeholder))
-        exactly = timestamp != SERVER_TIME and newest and position not in arrivals.uncertain
-        if exactly:
-            known.stamp(np.array([slot]), np.array([timestamp]))
-        elif known.stamps is not None:
-            known.stamp(np.array([slot]), None)
+        self._stamp(slot, arrivals, position, certain=bool(newest))
         return uncertain
+
+    def _stamp(self, slot: int, arrivals: Arrivals, position: int, *, certain: bool = True) -> None:
+        """Note the timestamp of the cell that an update has written, where it is certain."""
+        timestamp = arrivals.timestamp(position)
+        if certain and timestamp != SERVER_TIME and position not in arrivals.uncertain:
+            self.columns.stamp(np.array([slot]), np.array([timestamp]))
+        elif self.columns.stamps is not None:
+            self.columns.stamp(np.array([slot]), None)
 
     def _newest(self, key: Key, slot: int, timestamp: int, *, exists: bool) -> bool | None:
         """Return whether a put is the newest version of its cell; None where a read alone says.
