@@ -146,6 +146,18 @@ DOUBTS = {
         told(3, UpdateKind.APPEND, b"2"),
         told(4, DELETE),
     ),
+    "a delete of the newest shows a version that is kept no more": (
+        told(1, PUT, b"1", timestamp=NOW - 30),
+        told(2, PUT, b"2", timestamp=NOW - 10),
+        told(3, PUT, b"3", timestamp=NOW - HOUR),
+        told(4, UpdateKind.DELETE_CELL, timestamp=NOW - 10),
+    ),
+    "a put may be below a version that is kept no more": (
+        told(1, PUT, b"1", timestamp=NOW - 30),
+        told(2, PUT, b"2", timestamp=NOW - 10),
+        told(3, UpdateKind.DELETE_CELL, timestamp=NOW - 10),
+        told(4, PUT, b"3", timestamp=NOW - HOUR),
+    ),
     "an append has climbed above a put at the same time": (
         told(1, UpdateKind.APPEND, b"1", ambiguous=(0,)),
         told(2, PUT, b"2", timestamp=NOW + HOUR, ambiguous=(0,)),

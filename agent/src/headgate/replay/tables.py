@@ -70,6 +70,8 @@ class RecordedTables:
         self._vague: set[Cell] = set()
         """Cells with a version, or one that is deleted, of a time of the client's that no event
         told: whether another of such a time is above it, or hidden, nobody knows."""
+        self._forgotten: set[Cell] = set()
+        """Cells with a version below one of the client's time that is kept no more."""
         self._ttls: dict[str, Mapping[bytes, int]] = {}
         self._due: dict[str, float] = {}
         """Moments before which no cell of a table expires, by table, in Unix milliseconds."""
@@ -188,6 +190,8 @@ class RecordedTables:
             self._versions[cell] = [*versions, version]  # what is below may be shown
         else:
             self._versions[cell] = relevant_versions(versions, version)
+            if version.moment.given and len(self._versions[cell]) <= len(versions):
+                self._forgotten.add(cell)
         return self._look(cell)
 
     def _lose_version(self, cell: Cell) -> tuple[Cell, Value, Value]:
@@ -209,7 +213,12 @@ class RecordedTables:
         markers = self._markers.get(cell[:2], [])
         now = shown(cell[2], versions, markers)
         value = None if now.version is None else now.version.value
-        sure = now.sure and not (exact and before is not None and value is None)
+        sure = now.sure
+        perhaps = exact and (value is None or cell in self._forgotten)
+        if perhaps and shown(cell[2], versions, markers[:-1]).version is not now.version:
+            # The delete has hidden the newest, so that one may show that is kept no more.
+            sure = False
+            self._vague.add(cell)
         self.guesses += not sure
         if sure and value is not None:
             self.guessed.discard(cell)
