@@ -41,6 +41,7 @@ anything = st.one_of(
     st.datetimes(LONG_AGO, LATER),
     st.datetimes(LONG_AGO, LATER, timezones=st.just(UTC)),
     st.just(NOON.replace(tzinfo=timezone(timedelta(hours=9)))),
+    st.integers(-719_200, -719_100),  # days, about the first of year 1
     st.lists(st.integers(0, 3) | st.floats(0, 3) | st.booleans(), max_size=2),
     st.fixed_dictionaries({"a": st.integers(0, 3) | st.floats(0, 3)}),
 )
@@ -80,8 +81,15 @@ def same(given: Any, there: Any, kind: pa.DataType) -> bool:
             return bool(given == there)
 
 
-@given(st.sampled_from(TYPES), st.lists(anything, max_size=3))
-def test_a_row_is_stored_as_it_is_or_refused(kind: pa.DataType, values: list[Any]) -> None:
+cells = st.one_of(
+    st.tuples(st.sampled_from(TYPES), st.lists(anything, max_size=3)),
+    st.tuples(st.sampled_from(TYPES[:5]), st.lists(st.floats(-9, 9), max_size=3)),
+)
+
+
+@given(cells)
+def test_a_row_is_stored_as_it_is_or_refused(column: tuple[pa.DataType, list[Any]]) -> None:
+    kind, values = column
     try:
         made = made_of(values, kind)
     except NOT_MADE:
@@ -116,6 +124,9 @@ def test_a_column_is_stored_as_it_is_or_refused(
         (math.nan, pa.int64(), "nan is no whole number"),
         (1e39, pa.float32(), "too large for float"),
         (NOON, pa.date32(), "holds days"),
+        (-719_163, pa.date32(), "years 1 to 9999"),
+        (np.datetime64("-0001-01-01"), pa.date32(), "years 1 to 9999"),
+        (10**12, pa.timestamp("s"), "years 1 to 9999"),
         (NOON, pa.timestamp("s"), "smaller parts"),
         (pd.Timestamp(5, unit="ns"), pa.timestamp("us"), "smaller parts"),
         (NOON.replace(tzinfo=UTC), pa.timestamp("us"), r"declare timestamp\[us, tz=UTC\]"),

@@ -147,10 +147,21 @@ def _date(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, date | int | np.datetime64):
         message = f"is no {kind}"
         raise _Unfit(message)
-    return value
+    return value if isinstance(value, date) else _readable(value, kind)
 
 
 _MIDNIGHT: Final = datetime.min.time()
+
+
+def _readable(value: Any, kind: pa.DataType) -> Any:
+    """Return a count of days or of seconds that Python can read again as a date or a time."""
+    scalar = pa.scalar(value, kind)
+    try:
+        scalar.as_py()
+    except (OverflowError, ValueError) as error:
+        message = "is not in the years 1 to 9999, which are all that Python can read"
+        raise _Unfit(message) from error
+    return value
 
 
 def _timestamp(value: Any, kind: pa.DataType) -> Any:
@@ -171,6 +182,8 @@ def _timestamp(value: Any, kind: pa.DataType) -> Any:
     ):
         message = f"is no {kind}"
         raise _Unfit(message)
+    elif kind.unit != "ns":  # all of which are in these years
+        return _readable(value, kind)
     return value
 
 
