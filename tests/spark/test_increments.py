@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_table import StoredTable
 
-from headgate.engine import WatchedContainer
+from headgate.engine import Codec, OnUndecodable, WatchedContainer
 from headgate.events import (
     REST_OF_ROW,
     Container,
     ContainerId,
+    Cut,
     Item,
     Outcome,
     RequestPart,
     UpdateBatch,
     UpdateKind,
+    key_bytes,
 )
 from headgate.spark.changes import ChangedCells
+from headgate.spark.changes_reading import ChangesReader
 from headgate.spark.column_names import ColumnNames
+from headgate.spark.source.undecodable import Decoding, UndecodedValues
+from headgate.spark.source.values import ValueType
 from headgate.spark.views import ContainerView, view_of
 
+RAW = Decoding(Codec(), ValueType.BINARY, OnUndecodable.NULL)
 FAMILIES = (b"a", b"b")
 ROWS = (b"r1", b"\xff", b"\\")
 COLUMNS = (b"a:n", b"b:n", b"a:\xff", b"b:\xfe")
@@ -61,7 +68,7 @@ def test_what_increments_come_to_is_what_the_table_holds(items: list[Item], life
             changed.add(told(kind, row, column, value, at), 0)
         unread = changed.unread()
         changed.settle(unread, {row: table.rows[row] for row in unread if row in table.rows})
-        take_in(state, names, changed)
+        take_in(state, view, names, changed)
 
         assert state == recount(view, names, table)
 
@@ -85,13 +92,17 @@ def told(kind: UpdateKind, row: bytes, column: bytes, value: bytes, intent: int)
 
 
 def take_in(
-    state: dict[tuple[bytes, str], bytes], names: ColumnNames, changed: ChangedCells
+    state: dict[tuple[bytes, str], bytes],
+    view: ContainerView,
+    names: ColumnNames,
+    changed: ChangedCells,
 ) -> None:
     """Take an increment in as ``differences`` does: by row and name."""
-    cells = {
-        (row, names.name(column) if column else ""): value
-        for (row, column), value in changed.cells.items()
-    }
+    containers: Any = SimpleNamespace(column_names=lambda _: names)
+    unused: Any = None
+    reader = ChangesReader(unused, containers, unused, unused, Cut(), Cut(), UndecodedValues(), {})
+    rows = reader.arrow(view, cast(Any, changed.cells), RAW).to_pylist()
+    cells = {(key_bytes(row["row"]), row["column"]): row["value"] for row in rows}
     for row in {row for row, column in cells if column == REST_OF_ROW.decode()}:
         for cell in [cell for cell in state if cell[0] == row and cell not in cells]:
             del state[cell]

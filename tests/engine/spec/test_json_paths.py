@@ -89,3 +89,9 @@ def test_what_is_no_path_is_refused(path):
 )
 def test_a_document_has_at_most_256_levels(document, readable):
     assert (read("v", document) == 1) is readable
+
+
+@given(st.integers(1, 1_200))
+def test_of_any_depth_documents_are_read_up_to_256_levels(depth):
+    document = b'{"v":1,"a":' + b"[" * depth + b"]" * depth + b"}"
+    assert (read("v", document) == 1) is (depth < 256)

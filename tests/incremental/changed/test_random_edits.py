@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from headgate.incremental.library import top_k
 from headgate.incremental.state.errors import ChangedStage
 from headgate.spark import decode_result
 
-READ = pa.schema({"key": pa.string(), "n": pa.int64()})
+READ = pa.schema({"key": pa.string(), "other": pa.string(), "n": pa.int64()})
 
 
 def add(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
@@ -26,19 +27,33 @@ def add(key: Any, flows: Any) -> dict[str, list[dict[str, Any]]]:
     return {"state": [{"n": n}], "sums": [{"key": f"{key}", "n": int(n)}]}
 
 
-def drawn(chance: random.Random) -> Stage:
+CHOICES = {
+    "k": (None, None, None, 1, 2, 3),
+    "type": (pa.int64(), pa.float64()),
+    "order": (None, "n"),
+    "more": (False, False, True),
+    "route": ("key", "other", "n", ("key", "n")),
+    "version": (None, "1", "2"),
+}
+
+
+def redrawn(chance: random.Random, names: Iterable[str], said: Mapping[str, Any]) -> dict[str, Any]:
+    return {**said, **{name: chance.choice(CHOICES[name]) for name in names}}
+
+
+def made(said: Mapping[str, Any]) -> Stage:
     """Return a stage of some groups, columns, order and parameters."""
-    if chance.random() < 0.3:
-        return top_k("key", "n", chance.randint(1, 3), columns=READ, source="pages", weight=None)
-    kind, order = chance.choice((pa.int64(), pa.float64())), chance.choice((None, "n"))
-    more = {"m": "int64"} if chance.random() < 0.2 else {}
+    if said["k"]:
+        return top_k("key", "n", said["k"], columns=READ, source="pages", weight=None)
+    kind, order = said["type"], said["order"]
+    more = {"m": "int64"} if said["more"] else {}
     return Stage(
         "count",
-        inputs={"pages": InputFlow(chance.choice(("key", "n", ("key", "n"))))},
+        inputs={"pages": InputFlow(said["route"])},
         outputs={"sums": {"key": "string", "n": "int64", **more}},
         translate=add if not more else lambda key, flows: wider(add(key, flows)),
         state=StateFlow(pa.schema({"n": kind}), order_by=order),
-        version=chance.choice((None, "1", "2")),
+        version=said["version"],
     )
 
 
@@ -63,20 +78,21 @@ def refused(flow: ScriptedFlow, stage: Stage) -> str:
 
 
 def flow_at(path: Path) -> ScriptedFlow:
-    made = ScriptedFlow(path, ("pages", "sums"), READ)
-    made.strict_rows = True
-    made.code, made.described = {"stages": "1"}, {"pages": "1"}
-    return made
+    flow = ScriptedFlow(path, ("pages", "sums"), READ)
+    flow.strict_rows = True
+    flow.code, flow.described = {"stages": "1"}, {"pages": "1"}
+    return flow
 
 
 @pytest.mark.parametrize("seed", seeds(8, 500))
 def test_a_stage_that_was_edited_knows_what_one_begun_anew_would(tmp_path: Path, seed: int) -> None:
     """It may refuse to go on, and is rebuilt then; without an edit it never refuses."""
     chance = random.Random(seed)
-    flow, stage, edited = flow_at(tmp_path / "edited"), drawn(chance), False
+    said = redrawn(chance, CHOICES, {})
+    flow, stage, edited = flow_at(tmp_path / "edited"), made(said), False
     for turn in range(5):
         flow.containers["pages"] += [
-            {"key": chance.choice("abc"), "n": chance.randint(0, 3)}
+            {"key": chance.choice("abc"), "other": chance.choice("ab"), "n": chance.randint(0, 3)}
             for _ in range(chance.randint(1, 4))
         ]
         refusal = refused(flow, stage)
@@ -90,6 +106,7 @@ def test_a_stage_that_was_edited_knows_what_one_begun_anew_would(tmp_path: Path,
 
         assert state(flow) == state(anew), turn
         assert flow.hbase.get("sums", {}) == anew.hbase.get("sums", {}), turn
-        edited = chance.random() < 0.5
+        edited = chance.random() < 0.7
         if edited:
-            stage = drawn(chance)
+            said = redrawn(chance, chance.sample(list(CHOICES), chance.choice((1, 1, 3))), said)
+            stage = made(said)

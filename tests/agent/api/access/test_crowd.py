@@ -29,7 +29,10 @@ class Held:
         self._dropped.append(self)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["enter", "work", "wait", "leave"]), st.integers(0, 30))))
+STEPS = st.sampled_from(["enter", "enter", "enter", "work", "wait", "leave"])
+
+
+@given(st.lists(st.tuples(STEPS, st.integers(0, 30)), min_size=10))
 def test_only_those_without_a_request_give_way_and_the_longest_first(
     steps: list[tuple[str, int]],
 ) -> None:
@@ -46,7 +49,8 @@ def test_only_those_without_a_request_give_way_and_the_longest_first(
                 waiting.append(new)
                 if len(there) == 4:
                     gave_way = waiting.pop(0)
-                    assert dropped.pop() is gave_way
+                    assert dropped == [gave_way]
+                    dropped.clear()
             elif there:
                 one = there[at % len(there)]
                 getattr(crowd, step)(one)
