@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, StringType, StructType
 from stored_table import Rows, StoredTable, run_over
@@ -272,6 +272,24 @@ def test_tasks_see_the_cells_of_each_part_of_a_group(table: StoredTable) -> None
         (b"\x81", None, "2"),
         (b"\x83", None, "2"),
     ]
+
+
+NAMES = st.text('.`()[]" aA5', min_size=1, max_size=6).map(str.encode) | KEYS
+PLACE = StepRequest("flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k")
+
+
+@given(st.lists(NAMES, min_size=1, max_size=5, unique=True))
+@settings(max_examples=settings().max_examples // 5)
+def test_for_spark_no_name_of_a_column_is_an_expression(spark: Any, names: list[bytes]) -> None:
+    view = view_of(
+        WatchedContainer(Container(ContainerId("c"), tuple(Item("t", b"f", n) for n in names)))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        behind(patch)
+        reader = ContainerReader(spark, StepContainers(PLACE), UndecodedValues(print))
+        frame = reader.large(view, None, {}, OnUndecodable.NULL)
+
+    assert len(set(frame.columns)) == len(names) + 1
 
 
 EDGES = st.sampled_from([b"", b"\x7f", b"\x80", b"\x80\0", b"\xfe", b"\xff", b"\xff\xff"])

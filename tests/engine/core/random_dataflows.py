@@ -73,7 +73,7 @@ def bounds(draw: st.DrawFn, name: str, container: str, codec: CodecName) -> Boun
         limit = draw(st.sampled_from([1, 2, 5, 9] if unit == "updates" else [15, 50, 100, 160]))
         sequence = SequenceBound(float(limit), unit, draw(st.booleans()))
     if kinds != "sequence":
-        metric = draw(st.sampled_from(Metric))
+        metric = draw(st.sampled_from([*[Metric.CHANGED] * 4, *Metric]))
         if codec is CodecName.OPAQUE:
             metric = Metric.CHANGED
         limit = draw(st.sampled_from([0.2, 0.5, 1.0] if metric != "absolute" else [1.0, 4.0]))
@@ -95,7 +95,7 @@ def dataflows(draw: st.DrawFn) -> DataflowSpec:
     for table in TABLES.values():
         for shape, items in CONTAINERS.items():
             name = f"{table}/{shape}"
-            codec = Codec(draw(st.sampled_from([CodecName.UTF8, CodecName.OPAQUE])))
+            codec = Codec(draw(st.sampled_from([CodecName.UTF8, CodecName.UTF8, CodecName.OPAQUE])))
             count = draw(st.sampled_from(Count))
             container = Container(ContainerId(name), items(table))
             watched[name] = WatchedContainer(container, codec, count)

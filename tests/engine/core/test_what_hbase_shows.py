@@ -158,7 +158,7 @@ def live(seed: int, *, before: int, requests: int, **life) -> None:
         assert not cells.reads.unsettled
 
 
-@each_seed(40, 20_000)
+@each_seed(120, 20_000)
 def test_of_a_life_that_it_hears_whole_the_engine_knows_what_hbase_shows(seed):
     live(seed, before=0, requests=12)
 
@@ -166,6 +166,7 @@ def test_of_a_life_that_it_hears_whole_the_engine_knows_what_hbase_shows(seed):
 @each_seed(40, 20_000)
 def test_so_it_does_of_rows_that_were_there_before(seed):
     live(seed, before=5, requests=12)
+    live(seed, before=12, requests=4)  # most deletes are of a time that nobody has heard of
 
 
 @each_seed(40, 20_000)

@@ -79,3 +79,15 @@ def test_phoenix_orders_bytes_as_numbers(layout, data):
     one, other = data.draw(numbers), data.draw(numbers)
     packed = layout.pack(np.array([one, other]))
     assert (packed[0] < packed[1]) == (one < other) or one == other
+
+
+JAVA = {CodecName.INT64: "q", CodecName.INT32: "i", CodecName.INT16: "h", CodecName.FLOAT32: "f"}
+NUMBERS = {"f": st.floats(width=32, allow_nan=False, allow_infinity=False)}
+
+
+@given(st.sampled_from(list(JAVA)), st.data())
+def test_every_number_that_java_writes_is_read(codec, data):
+    half = 1 << 8 * struct.calcsize(JAVA[codec]) - 1
+    number = data.draw(NUMBERS.get(JAVA[codec], st.integers(-half, half - 1)))
+    written = struct.pack(">" + JAVA[codec], number)
+    assert decode_one(decoder_of(Codec(codec)), written) == float(number)
