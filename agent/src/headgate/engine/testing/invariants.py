@@ -68,7 +68,9 @@ def check_invariants(engine: Engine) -> None:
 
 
 def _check_stage(engine: Engine, action: Action, stage: Stage, place: str) -> None:
-    taken = {} if action.run is None else action.run.taken
+    # What a run has taken is not put back where all comes anew.
+    run = None if stage.wanted is RunPurpose.REBUILD else action.run
+    taken = {} if run is None else run.taken
     if stage.awaited and stage.wanted is not RunPurpose.REBUILD:
         raise BrokenInvariant(f"{place}: {stage.awaited} are awaited, and nothing is made anew")
     if stage.asked is not None and (action.run is not None or action.missed is None):
