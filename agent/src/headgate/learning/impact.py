@@ -213,6 +213,8 @@ def measure(
 
 def bounded(values: Values) -> Values:
     """Return what is summed of values: 0 for what is no number, the largest for infinities."""
+    if np.isfinite(values).all():
+        return values
     return np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
 
 
