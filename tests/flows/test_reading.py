@@ -1,8 +1,6 @@
 """What a dataflow file means: from text to what the engine decides on."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headgate.engine import (
     LAYOUTS,
@@ -162,22 +160,6 @@ containers: {{readings: {{table: t, column: f:a, keys: {form}}}, other: t f:b}}
 actions: {{feed: {{input: [readings, other]}}}}
 """
     assert parse_dataflow(text, "flow.yaml").keys == {"readings": form}
-
-
-@pytest.mark.parametrize("table", ["größe", "表", "ns:é.x-1", "_t"])
-def test_a_table_may_have_any_letters(table):
-    for place in (f"{table} f:q", f"{{table: '{table}', column: 'f:q'}}"):
-        text = f"name: n\ncontainers: {{c: {place}}}\nactions: {{a: {{step: 'm:f', reads: c}}}}"
-        [item] = parse_dataflow(text, "flow.yaml").spec.containers[0].container.items
-        assert (item.table, item.column) == (table, b"f:q")
-
-
-LETTERS = st.characters(categories=["Lu", "Ll", "Lo", "Nd"], max_codepoint=0xFFFF)
-
-
-@given(st.text(LETTERS, min_size=1, max_size=6))
-def test_so_it_may_whichever_they_are(table):
-    test_a_table_may_have_any_letters(table)
 
 
 def test_codec_and_count_belong_to_the_container():
