@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -18,6 +19,8 @@ STRETCH = "[scans]\ncells = 150\n"
 """So many stretches that an agent can be killed in the midst of them."""
 STANDING = 20
 """Every so many rows one is deleted, and one is written again, while the scan is under way."""
+WRITTEN = 3 * ROWS // STANDING
+"""Cells that are written or deleted beside the scan: of them alone it may be unsure."""
 
 
 def flow_text(name: str, table: str) -> str:
@@ -49,8 +52,11 @@ def test_what_it_knows_is_the_table(
     stand: Any, eventually: Callable[[Callable[[], Any]], Any]
 ) -> None:
     table = stand.stack.table("input")
+    # What was written just before the scan may be dated ahead of it, and is read only when needed.
+    an_hour_ago = int(1000 * (time.time() - 3600))
     with closing(Thrift2Connection(*stand.stack.thrift2)) as around:
-        around.put(table, ((b"r%06d" % i, {b"f:v": b"1"}) for i in range(ROWS)))
+        rows = ((b"r%06d" % i, {b"f:v": b"1"}) for i in range(ROWS))
+        around.put(table, rows, timestamp=an_hour_ago)
     name = f"long-{stand.identity}"
     agent = stand.start_agent("first", STRETCH)
     stand.submit(agent, flow_text(name, table), shadow=True)
@@ -72,8 +78,10 @@ def test_what_it_knows_is_the_table(
         writer.join()
 
         def whole() -> bool:
+            """Say whether it knows the table, but for cells of which it knows that it does not."""
             (container,) = agent.explain(name)["containers"]
-            return container["scanned"] and container["cells"] == len(stand.rows(table))
+            apart = abs(container["cells"] - len(stand.rows(table)))
+            return container["scanned"] and apart <= container["unsettled"] <= WRITTEN
 
         eventually(whole)
         print(f"{begun} cells were known when the second agent took over")
