@@ -292,9 +292,17 @@ def decode_column_exactly(
     They are complex where a float64 does not hold all of one of them, see ``exact_numbers``.
     """
     if decode is _utf8:
+        text = b"".join(values)
+        plain = len(text.translate(None, _ODD)) == len(text)
+        if plain and max(map(len, values), default=0) <= DIGITS:
+            # Each is below 10 ** DIGITS, and so below WHOLE.
+            import numpy as np
+
+            try:
+                return np.fromiter(map(float, values), np.float64, len(values)), 0
+            except UNREADABLE:
+                return decode_column(codec, decode, values)
         numbers, unreadable = decode_column(codec, decode, values)
-        if max(map(len, values), default=0) <= DIGITS and not _has_exponent(b"".join(values)):
-            return numbers, unreadable  # each is below 10 ** DIGITS, and so below WHOLE
         return _with_rests(numbers, values), unreadable
     layout = codec.layout
     if layout is not None and layout.whole and layout.width == _WIDEST:
@@ -325,5 +333,8 @@ def _with_rests(numbers: NDArray[np.float64], values: Sequence[bytes]) -> NDArra
                 exact[place] = found
     return exact
 
+
+_ODD: Final = b"_eEnN"
+"""Letters of exponents, of NaN and of infinity, and what only Python reads, in texts of numbers."""
 
 _WIDEST: Final = 8  # bytes of integers that a float64 may not hold
