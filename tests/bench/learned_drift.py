@@ -35,12 +35,11 @@ import numpy.typing as npt
 from adaptation import (
     AuditedService,
     RefittedService,
-    RetrainedService,
     Scores,
     ServedOutput,
     Taught,
     ThresholdService,
-    trained_pairs,
+    labelled,
 )
 from measuring.learned import (
     CONFIDENCE,
@@ -49,7 +48,6 @@ from measuring.learned import (
     WAVES,
     Learned,
     SyntheticDataflow,
-    Table,
     dataflow,
     drawn,
     learned,
@@ -66,12 +64,9 @@ from headgate.learning import (
     features,
     fit,
     levels_of,
-    log_ratio,
     measured_pairs,
     stages,
 )
-from headgate.learning.fitting.refit import LabelledRows
-from headgate.learning.pairs import FeatureTable
 
 CHANGE = 400
 """Waves after training."""
@@ -161,19 +156,12 @@ def followed(flow: Learned, audit: float, name: str) -> Run:
     return run(flow, AuditedService(name, outputs, models, audit))
 
 
-def refitted(flow: Learned, audit: float, name: str) -> Run:
-    """Return what becomes of a model that is fitted anew as well."""
-    rows = pairs_between(flow.table, flow.known, flow.bound, TRAINING)
+def refitted(flow: Learned, audit: float, name: str, world: SyntheticDataflow | None = None) -> Run:
+    """Return what becomes of a model that is fitted anew as well, and in a world trained anew."""
     outputs, models = {"output": known_of(flow)}, {"output": flow.model}
-    return run(flow, RefittedService(name, outputs, models, {"output": {"input": rows}}, audit))
-
-
-def retrained(flow: Learned, world: SyntheticDataflow, audit: float, name: str) -> Run:
-    """Return what becomes of a model that is trained anew as well."""
-    outputs, models = {"output": known_of(flow)}, {"output": flow.model}
-    training = {"output": {"input": pairs_between(flow.table, flow.known, flow.bound, TRAINING)}}
-    teach = partial(taught, flow, world)
-    policy = RetrainedService(name, outputs, models, training, teach, audit)
+    training = {"output": labelled({"input": flow.table}, flow.known, flow.bound, TRAINING)}
+    teach = None if world is None else partial(taught, flow, world)
+    policy = RefittedService(name, outputs, models, training, audit, teach=teach)
     served = run(flow, policy)
     return structs.replace(served, tried=policy.tried, trained=policy.trained)
 
@@ -195,11 +183,10 @@ def taught(
         return None
     source = measured_pairs(world.input, horizon, levels)
     table = features(source, measured_pairs(world.output, horizon).means)
-    stretch, known = table[shown], flow.known[shown]
     return Taught(
         model,
         ServedOutput(flow.known[TRAINING:], flow.bound, {"input": table[TRAINING:]}),
-        {"input": pairs_between(stretch, known, flow.bound, last - first)},
+        labelled({"input": table[shown]}, flow.known[shown], flow.bound, last - first),
     )
 
 
@@ -211,12 +198,6 @@ def between(history: ContainerHistory, waves: slice) -> ContainerHistory:
         history.updates[waves],
         history.times[waves],
     )
-
-
-def pairs_between(table: FeatureTable, known: Table, bound: float, waves: int) -> LabelledRows:
-    """Return pairs of the first waves of tables with their labels."""
-    where = trained_pairs(waves, known.shape[1] - 1)
-    return LabelledRows(table[where], log_ratio(known[where], bound))
 
 
 def anywhere(flow: Learned) -> Learned:
@@ -275,8 +256,8 @@ def of_seed(seed: int, audit: float) -> dict[str, Policy] | None:
     found = {key: compared(made(stays), made(changes)) for key, made in runs.items()}
     anew = partial(refitted, audit=audit, name=name)
     found["fitted anew"] = compared(anew(stays), anew(changes))
-    trained = partial(retrained, audit=audit, name=name)
-    found["trained anew"] = compared(trained(stays, flows[0]), trained(changes, flows[1]))
+    trained = (anew(flow, world=world) for flow, world in zip(worlds, flows, strict=True))
+    found["trained anew"] = compared(*trained)
     stays, changes = map(anywhere, worlds)
     for key in ("fixed", "audits"):
         found[f"{key} anywhere"] = compared(runs[key](stays), runs[key](changes))

@@ -331,8 +331,7 @@ def read_by_tasks(view: ContainerView, columns: tuple[bytes, ...]) -> Iterator[d
     """Yield the rows that tasks read, by the options that a step gives them."""
     asked = AskedSource()
     session = SimpleNamespace(read=asked, sparkContext=SimpleNamespace(defaultParallelism=1))
-    place = StepRequest("flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k")
-    reader = ContainerReader(cast(Any, session), StepContainers(place), UndecodedValues(print))
+    reader = ContainerReader(cast(Any, session), StepContainers(PLACE), UndecodedValues(print))
     mappings = [ColumnMapping(key_text(c), c, view.codec, ValueType.BINARY) for c in columns]
     reader.numbered(view, mappings, OnUndecodable.NULL)
     schema = StructType().add("row", BinaryType())

@@ -60,6 +60,15 @@ def trained_pairs(waves: int, horizon: int) -> tuple[Counts, Counts]:
     return later[trains], ages[trains]
 
 
+def labelled(
+    tables: Mapping[str, Rows], errors: Table, bound: float, waves: int
+) -> dict[str, LabelledRows]:
+    """Return the pairs of the first waves that models are fitted to, by container."""
+    where = trained_pairs(waves, errors.shape[1] - 1)
+    logs = log_ratio(errors[where], bound)
+    return {name: LabelledRows(table[where], logs) for name, table in tables.items()}
+
+
 def sampled_trees(rows: Rows, logs: Values, output: str) -> Forest:
     """Return trees fitted to a sample of the rows, where there are too many."""
     drawn = LabelledRows(rows, logs).sample(MOST_PAIRS)
@@ -259,8 +268,36 @@ class AuditedService:
         return sum(each.state.feedback.changes for each in self._deciders.deciders.values())
 
 
+class Taught(Struct, frozen=True, eq=False):
+    """A model of waves of service, and what it goes on with."""
+
+    model: Model
+    known: ServedOutput
+    """Over the waves of service, with features as the model counts crossings."""
+    training: Mapping[str, LabelledRows]
+    """Its pairs, by container."""
+
+
+Teach = Callable[[str, int, int], Taught | None]
+"""Trains an output on waves of service, from the first to before the last; None where no threshold
+holds."""
+
+
+class _World(Struct):
+    """The latest change of an output, where one was found."""
+
+    changed: int = 0
+    """The wave in which it was found."""
+    tried: int = 0
+    """Trainings since then that gave no model."""
+    outdated: bool = False
+    """True while the model that decides is of before it."""
+
+
 class RefittedService(AuditedService):
-    """Is fitted anew to pairs of waves in which outputs were made, when a dataflow would be.
+    """Fits models anew to pairs of waves in which outputs were made, when a dataflow would.
+
+    Where it is taught, it trains them anew, too, on waves after a change.
 
     Args:
         name: of the dataflow, by which audits are drawn.
@@ -269,6 +306,7 @@ class RefittedService(AuditedService):
         training: pairs of training, by output and container.
         audit: share of the skips that run all the same.
         upstream: see ``refit``, by output.
+        teach: trains on waves after a change; None: nobody does.
     """
 
     def __init__(
@@ -279,94 +317,30 @@ class RefittedService(AuditedService):
         training: Mapping[str, Mapping[str, LabelledRows]],
         audit: float = AUDIT,
         upstream: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        teach: Teach | None = None,
     ) -> None:
         super().__init__(name, outputs, models, audit)
+        self.tried = 0
+        """Trainings after a change."""
+        self.trained = 0
+        """Those that gave a model."""
         self._models = dict(models)
         self._upstream = upstream
-        self._training = {
-            output: {name: rows.sample(_MOST_ANEW) for name, rows in tables.items()}
-            for output, tables in training.items()
-        }
+        self._teach = teach
+        self._worlds = {} if teach is None else {output: _World() for output in models}
+        self._training = {output: _sampled(tables) for output, tables in training.items()}
         self._states = {output: RenewalState(trained=_TRAINED) for output in models}
         self._made = {output: np.zeros(known.waves, np.bool_) for output, known in outputs.items()}
         for made in self._made.values():
             made[0] = True
 
-    def wave_over(self, output: str, wave: int, age: int) -> None:
-        """See ``StagePolicy``."""
-        super().wave_over(output, wave, age)
-        self._made[output][wave] = age == 0
-        if output not in self._models or self.feedback(output).synchronous:
-            return
-        state, number = self._states[output], wave + _TRAINED
-        if _RENEWAL.wants_refit(state, _TRAINED, number):
-            state.refit = number
-            self._fit(output, wave + 1)
-
-    def _fit(self, output: str, now: int) -> None:
-        began = time.process_time()
-        known, model = self._outputs[output], self._models[output]
-        pairs = service_pairs(self._made[output][:now], model.horizon)
-        where = pairs.waves, pairs.ages
-        logs = log_ratio(known.errors[where], known.bound)
-        service = {
-            name: LabelledRows(table[where], logs).sample(_MOST_ANEW)
-            for name, table in known.tables.items()
-        }
-        upstream = self._upstream.get(output, ())
-        self._models[output] = refit(model, self._training[output], service, upstream=upstream)
-        self.fits += 1
-        self.fit_seconds += time.process_time() - began
-        self.decide_by(self._models[output])
-
-
-class Taught(Struct, frozen=True, eq=False):
-    """What a training in service has given."""
-
-    model: Model
-    known: ServedOutput
-    """Over the waves of service, with features as the model counts crossings."""
-    training: Mapping[str, LabelledRows]
-    """Its pairs, by container."""
-
-
-class RetrainedService(RefittedService):
-    """Is trained anew besides, on waves after a change, when a dataflow would be.
-
-    Args:
-        name: of the dataflow, by which audits are drawn.
-        outputs: what is known of them.
-        models: of training, by output.
-        training: pairs of training, by output and container.
-        teach: trains an output on waves of service, from the first to before the last; returns None
-            where no threshold holds.
-        audit: share of the skips that run all the same.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        outputs: Mapping[str, ServedOutput],
-        models: Mapping[str, Model],
-        training: Mapping[str, Mapping[str, LabelledRows]],
-        teach: Callable[[str, int, int], Taught | None],
-        audit: float = AUDIT,
-    ) -> None:
-        super().__init__(name, outputs, models, training, audit)
-        self.tried = 0
-        """Trainings after a change."""
-        self.trained = 0
-        """Those that gave a model."""
-        self._teach = teach
-        self._worlds = {output: _World() for output in models}
-
     def made(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
-        if output not in self._worlds:
+        world = self._worlds.get(output)
+        if world is None:
             super().made(output, wave, age)
             return
-        before, world = self.feedback(output), self._worlds[output]
-        unlike = self.is_unlike(output, wave)
+        before, unlike = self.feedback(output), self.is_unlike(output, wave)
         super().made(output, wave, age)
         after = self.feedback(output)
         # A wave that is still unlike training is of the change that was found before.
@@ -377,16 +351,37 @@ class RetrainedService(RefittedService):
     def wave_over(self, output: str, wave: int, age: int) -> None:
         """See ``StagePolicy``."""
         super().wave_over(output, wave, age)
+        self._made[output][wave] = age == 0
+        if output in self._models and not self.feedback(output).synchronous:
+            state, number = self._states[output], wave + _TRAINED
+            if _RENEWAL.wants_refit(state, _TRAINED, number):
+                state.refit = number
+                self._fit(output, wave + 1)
         world = self._worlds.get(output)
-        if world is None or not world.outdated:
+        if world is None or not world.outdated or self._teach is None:
             return
         if wave - world.changed >= wait_after_change(world.tried):
-            self._train(output, world, wave + 1)
+            self._train(self._teach, output, world, wave + 1)
 
-    def _train(self, output: str, world: _World, now: int) -> None:
+    def _fit(self, output: str, now: int) -> None:
+        began = time.process_time()
+        known, model = self._outputs[output], self._models[output]
+        pairs = service_pairs(self._made[output][:now], model.horizon)
+        where = pairs.waves, pairs.ages
+        logs = log_ratio(known.errors[where], known.bound)
+        service = _sampled(
+            {name: LabelledRows(table[where], logs) for name, table in known.tables.items()}
+        )
+        upstream = self._upstream.get(output, ())
+        self._models[output] = refit(model, self._training[output], service, upstream=upstream)
+        self.fits += 1
+        self.fit_seconds += time.process_time() - began
+        self.decide_by(self._models[output])
+
+    def _train(self, teach: Teach, output: str, world: _World, now: int) -> None:
         self.tried += 1
         first, last = longest_stretch(self._made[output][world.changed : now])
-        taught = self._teach(output, world.changed + first, world.changed + last)
+        taught = teach(output, world.changed + first, world.changed + last)
         if taught is None:
             world.tried += 1
             world.outdated = _RENEWAL.tries_again(world.tried)
@@ -395,22 +390,13 @@ class RetrainedService(RefittedService):
         world.outdated = False
         self._outputs = {**self._outputs, output: taught.known}
         self._models[output] = taught.model
-        self._training[output] = {
-            name: rows.sample(_MOST_ANEW) for name, rows in taught.training.items()
-        }
+        self._training[output] = _sampled(taught.training)
         self._states[output] = RenewalState(trained=now)
         self.decide_by_trained(taught.model, taught.known)
 
 
-class _World(Struct):
-    """What is known of the latest change of an output."""
-
-    changed: int = 0
-    """The wave in which it was found."""
-    tried: int = 0
-    """Trainings since then that gave no model."""
-    outdated: bool = False
-    """Whether the model that decides is of before it."""
+def _sampled(tables: Mapping[str, LabelledRows]) -> dict[str, LabelledRows]:
+    return {name: rows.sample(_MOST_ANEW) for name, rows in tables.items()}
 
 
 def longest_stretch(made: npt.NDArray[np.bool_]) -> tuple[int, int]:

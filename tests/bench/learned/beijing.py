@@ -27,7 +27,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from adaptation import Served, ServedOutput, sampled_trees, served, trained_pairs
+from adaptation import Served, ServedOutput, labelled, sampled_trees, served
 from evaluation import BOUNDS, CONFIDENCE
 from records import AIR, FIRE, Record, air_quality, fire_risk
 
@@ -39,9 +39,7 @@ from headgate.learning import (
     errors,
     features,
     fit,
-    log_ratio,
 )
-from headgate.learning.fitting.refit import LabelledRows
 
 _DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
 _INDEX: Final = "5"
@@ -74,14 +72,9 @@ def evaluate(record: Record, step: str, bound: float) -> dict[str, Any]:
     if output not in fitted.models:
         return found
     known, service = errors(record.training[output], ErrorMetric.RELATIVE), record.service
-    where = trained_pairs(*np.subtract(known.shape, (0, 1)).tolist())
-    logs = log_ratio(known, bound)[where]
-    training = {
-        each: LabelledRows(
-            features(record.training[each], record.training[output].means)[where], logs
-        )
-        for each in reads
-    }
+    means = record.training[output].means
+    tables = {each: features(record.training[each], means) for each in reads}
+    training = labelled(tables, known, bound, len(known))
     in_service = ServedOutput(
         errors(service[output], ErrorMetric.RELATIVE),
         bound,

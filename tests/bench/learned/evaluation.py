@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from adaptation import AuditedService, RefittedService, ServedOutput, trained_pairs
+from adaptation import AuditedService, RefittedService, ServedOutput, labelled
 from applications import AUDIT, HORIZON, Application
 from classification import Classification, Table, classification, mean_impacts, paper_forest
 from msgspec import Struct
@@ -33,7 +33,6 @@ from headgate.learning import (
     errors,
     features,
     fit,
-    log_ratio,
     staged_loop,
     stages,
 )
@@ -141,9 +140,7 @@ class _Known(Struct, frozen=True, eq=False):
 
     def trained(self, training: int) -> dict[str, LabelledRows]:
         """Return the pairs of training, by container."""
-        where = trained_pairs(training, HORIZON)
-        logs = log_ratio(self.errors[where], self.bound)
-        return {name: LabelledRows(table[where], logs) for name, table in self.tables.items()}
+        return labelled(self.tables, self.errors, self.bound, training)
 
 
 def scores_of(model: Model, tables: Mapping[str, FeatureTable]) -> dict[str, Table]:

@@ -71,6 +71,12 @@ class Server:
         cells = self.one.get(table or self.name, row, COLUMN, {})
         return cells[0].value if cells else None
 
+    def scan(self, table: bytes, **scan: Any) -> list[Any]:
+        opened = self.one.scannerOpenWithScan(table, Hbase_thrift.TScan(**scan), {})
+        found: list[Any] = self.one.scannerGetList(opened, 10)
+        self.one.scannerClose(opened)
+        return found
+
     def increment(self, row: bytes, *amounts: int) -> list[bytes]:
         columns = [
             TWO.TColumnIncrement(family=b"f", qualifier=b"q", amount=each) for each in amounts
@@ -274,29 +280,21 @@ def test_a_value_filter_finds_values_that_were_overwritten(server):
     row, now = server.row(), server.now
     server.put(row, b"find-me", now - 2000)
     server.put(row, b"newest", now - 1000)
-    scan = Hbase_thrift.TScan(
-        startRow=row, stopRow=row + b"\0", filterString=b"ValueFilter(=, 'binary:find-me')"
-    )
-    opened = server.one.scannerOpenWithScan(server.name, scan, {})
-    found = server.one.scannerGetList(opened, 10)
-    server.one.scannerClose(opened)
+    wanted = b"ValueFilter(=, 'binary:find-me')"
+    found = server.scan(server.name, startRow=row, stopRow=row + b"\0", filterString=wanted)
     assert [each.columns[COLUMN].value for each in found] == [b"find-me"]
 
 
-def test_a_page_filter_counts_in_each_region_by_itself(server, stack):
-    name = stack.table("facts_split", ("f",)).encode()
-    server.one.disableTable(name)
-    server.one.deleteTable(name)
+def test_a_page_filter_counts_in_each_region_by_itself(server):
+    name = server.name + b"_split"
     described = TWO.TTableDescriptor(
         tableName=TWO.TTableName(qualifier=name), columns=[TWO.TColumnFamilyDescriptor(name=b"f")]
     )
     server.two.createTable(described, [b"m"])
     for row in (b"a", b"b", b"c", b"m", b"n", b"o"):
         server.one.mutateRow(name, row, new(b"v"), {})
-    scan = Hbase_thrift.TScan(filterString=b"PageFilter(2)")
-    opened = server.one.scannerOpenWithScan(name, scan, {})
-    found = server.one.scannerGetList(opened, 10)
-    server.one.scannerClose(opened)
+    found = server.scan(name, filterString=b"PageFilter(2)")
+    server.connection.delete_table(name, disable=True)
     assert [each.row for each in found] == [b"a", b"b", b"m", b"n"]
 
 
