@@ -215,15 +215,17 @@ def decode_exactly(decode: Decode, value: bytes) -> float | complex:
 
     ``UNDECODABLE`` where there is none or it is not finite.
     """
+    if decode is _utf8 and len(value) <= DIGITS and not value.translate(None, _PLAIN):
+        try:
+            return float(value)
+        except ValueError:
+            return UNDECODABLE
     try:
         exact = decode(value)
         number = float(exact)
     except UNREADABLE:
         return UNDECODABLE
-    if -WHOLE < number < WHOLE and decode is _utf8 and len(value) <= DIGITS:
-        if not _has_exponent(value):
-            return number
-    elif not math.isfinite(number):
+    if not math.isfinite(number):
         return UNDECODABLE
     if decode is not _utf8:
         return _with_rest(exact, number)
@@ -292,9 +294,8 @@ def decode_column_exactly(
     They are complex where a float64 does not hold all of one of them, see ``exact_numbers``.
     """
     if decode is _utf8:
-        text = b"".join(values)
-        plain = len(text.translate(None, _ODD)) == len(text)
-        if plain and max(map(len, values), default=0) <= DIGITS:
+        looks = b",".join(values).translate(_LOOKS)
+        if _ODD not in looks and _LONG not in looks:
             # Each is below 10 ** DIGITS, and so below WHOLE.
             import numpy as np
 
@@ -334,7 +335,14 @@ def _with_rests(numbers: NDArray[np.float64], values: Sequence[bytes]) -> NDArra
     return exact
 
 
-_ODD: Final = b"_eEnN"
-"""Letters of exponents, of NaN and of infinity, and what only Python reads, in texts of numbers."""
+_ODD: Final = b"x"
+_LONG: Final = b"0" * (DIGITS + 1)
+_LOOKS: Final = bytes(
+    _ODD[0] if byte in b"_eEnN" else byte if byte == ord(",") else _LONG[0] for byte in range(256)
+)
+"""Table of how texts of numbers look, with commas between them: what has exponents, may be NaN or
+infinity, or is a number for Python only, is odd; all else may be digits."""
+_PLAIN: Final = b"0123456789.-"
+"""What texts of most numbers consist of: so many as ``DIGITS`` are below 10 ** DIGITS."""
 
 _WIDEST: Final = 8  # bytes of integers that a float64 may not hold

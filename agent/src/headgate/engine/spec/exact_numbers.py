@@ -118,9 +118,10 @@ def numbers_in(values: NDArray[Any]) -> NDArray[np.float64]:
 
 def gap(new: float | complex, old: float | complex) -> float:
     """Return |x−x′|."""
-    if isinstance(new, float) and isinstance(old, float):
-        return abs(new - old)
-    return abs((new.real - old.real) + (new.imag - old.imag))
+    difference = new - old
+    if isinstance(difference, float):
+        return abs(difference)
+    return abs(difference.real + difference.imag)
 
 
 def gaps(new: NDArray[Any], old: NDArray[Any]) -> NDArray[np.float64]:
