@@ -48,13 +48,12 @@ def decode_update(data: bytes) -> UpdateMessage:
 
 
 def _check_columns(batch: UpdateBatch) -> None:
-    parts = list(map(_CELLS, batch.requests))
-    cells = sum(parts)
+    cells = sum(map(_CELLS, batch.requests))
     kinds, rows, columns = len(batch.kinds), len(batch.rows), len(batch.columns)
     timestamps, values = len(batch.timestamps), len(batch.values)
     if any(map(_TTLS, batch.requests)):
         _check_ttls(batch.requests)
-    if cells == kinds == rows == columns == timestamps == values and min(parts, default=0) >= 0:
+    if cells == kinds == rows == columns == timestamps == values:
         return
     raise MalformedEvent(
         f"a batch of {cells} cells has {kinds} kinds, {rows} rows, {columns} columns, "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from headgate.events.origins import Origin
 
@@ -77,7 +78,7 @@ class RequestPart(Struct, frozen=True, array_like=True, gc=False):
     outcome: Outcome
     received: float
     """When the observer had the whole request: Unix time in seconds."""
-    cells: int
+    cells: Annotated[int, Meta(ge=0)]
     piece: int = 0
     origin: Origin | None = None
     ambiguous: tuple[int, ...] = ()
