@@ -92,7 +92,9 @@ class Arrivals:
     def gives_ttls(self) -> bool:
         """True if a request gives cells a time to live of their own."""
         if self._gives_ttls is None:
-            self._gives_ttls = any(map(_TTLS, self.requests))
+            requests = self.requests
+            one = len(requests) == 1
+            self._gives_ttls = bool(requests[0].ttls) if one else any(map(_TTLS, requests))
         return self._gives_ttls
 
     def ttl(self, position: int) -> int:
@@ -220,8 +222,6 @@ def _writer(request: RequestPart, dataflow: str) -> str | None:
 
 def joined(writer: str | None, batches: Sequence[UpdateBatch]) -> Arrivals:
     """Return batches of one table as if they were one: of puts, certain, that one writer sent."""
-    if len(batches) == 1:
-        return _whole(writer, batches[0])
     return Arrivals(
         writer,
         tuple(chain.from_iterable(map(_REQUESTS, batches))),

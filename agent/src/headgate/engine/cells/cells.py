@@ -104,7 +104,7 @@ class ContainerCells:
             self._take_put(arrivals, positions[0])
         else:
             self._take_few(arrivals, positions)
-        if self.detail is not Detail.COUNTS:
+        if self.detail is not Detail.COUNTS and (arrivals.gives_ttls or self.lifetimes.kept):
             self.lifetimes.note(arrivals, positions)
 
     def _without_idle(self, arrivals: Arrivals, positions: Sequence[int]) -> Sequence[int]:

@@ -90,8 +90,6 @@ class Lifetimes:
 
     def note(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
         """Note when cells expire that were written."""
-        if not self.kept and not arrivals.gives_ttls:
-            return
         for i in positions:
             kind = arrivals.kinds[i]
             if kind in DELETES:

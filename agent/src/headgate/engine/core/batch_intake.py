@@ -237,10 +237,15 @@ class BatchIntake:
             batch = self._counted(message) if isinstance(message, UpdateBatch) else None
             if batch is not None and not _are_puts(batch):
                 break
-            if self._may_hide(message):
+            if self._may_hide(message) or not made.add(batch, self._state.spec.name):
                 break
-            if not made.add(batch, self._state.spec.name):
-                break
+        return made
+
+    def _group_of(self, messages: Iterable[UpdateMessage | None]) -> RecordGroup:
+        made = RecordGroup()
+        for message in messages:
+            batch = self._counted(message) if isinstance(message, UpdateBatch) else None
+            made.add(batch, self._state.spec.name)
         return made
 
     def _counted(self, batch: UpdateBatch) -> UpdateBatch | None:
@@ -312,31 +317,29 @@ class BatchIntake:
 
     def _take_pass(self, records: Sequence[RecordArrived], whole: RecordGroup) -> int:
         """Take these records, which are those of the pass; return how many were: all but a gap."""
-        seen = RecordGroup()
+        seen: list[UpdateMessage | None] = []
         taken = 0
-        same = True
         doubtful: list[tuple[UpdateBatch, list[int]]] = []
         for record in records:
             if not self._state.deliveries.follows(record):
                 break
             taken += 1
-            message = record.message
             unseen = None
             if self._state.deliveries.first(record):
                 self._state.deliveries.missed(record)
                 unseen = self._state.deliveries.unseen(record)
-            same = same and unseen is message
-            batch = None
+            seen.append(unseen)
             if isinstance(unseen, UpdateBatch):
                 places = self._intake.doubtful(unseen)
                 if places:
                     doubtful.append((unseen, places))
-                batch = self._counted(unseen)
                 self._intake.note_writers(doubted(unseen, places) if places else unseen)
-            seen.add(batch, self._state.spec.name)
         # What was delivered before adds nothing: without it there is even less to decide.
-        same = same and taken == len(records)
-        touches = (whole if same else seen).touches(self._state.graph.routers)
+        same = taken == len(records) and all(
+            message is record.message for message, record in zip(seen, records, strict=True)
+        )
+        group = whole if same else self._group_of(seen)
+        touches = group.touches(self._state.graph.routers)
         for touch in touches:
             touch.take()
         for one, places in doubtful:

@@ -173,15 +173,17 @@ class Engine:
 
     def handle(self, stimulus: Stimulus) -> list[Instruction]:
         """Take one stimulus and return what is to be done, in this order."""
-        self.state.now = stimulus.now
         if not self._clocks.begun:
+            self.state.now = stimulus.now
             self._clocks.begin()
             self._policies.begin()
             self._evaluator.ask_again()
             if self._read_before is not None:
                 self._changes.begin_anew(self._read_before)
                 self._read_before = None
-        self._answers.expire()
+            self._answers.expire()
+        elif stimulus.now != self.state.now:
+            self._time_moves(stimulus.now)
         self._handlers[type(stimulus)](stimulus)
         self._evaluator.settle()
         return self._instructions()
@@ -196,12 +198,16 @@ class Engine:
         while taken < len(records) and not instructions:
             together = 0
             if self._clocks.begun:
-                self.state.now = records[taken].now
-                self._answers.expire()
+                if records[taken].now != self.state.now:
+                    self._time_moves(records[taken].now)
                 together = self._batches.take(records, taken)
             taken += together or 1
             instructions = self._instructions() if together else self.handle(records[taken - 1])
         return taken, instructions
+
+    def _time_moves(self, now: float) -> None:
+        self.state.now = now
+        self._answers.expire()
 
     def _instructions(self) -> list[Instruction]:
         notification = self._clocks.notification()

@@ -215,8 +215,9 @@ class Evaluator:
     def settle(self) -> None:
         """Evaluate what was woken, or what policies want evaluated, in turn."""
         actions = self._state.actions
-        while self._woken or (asked := self._policies.take_actions_to_ask()):
+        while self._woken or self._policies.to_ask:
             if not self._woken:
+                asked = self._policies.take_actions_to_ask()
                 self._woken = {name: words for name, words in asked.items() if name in actions}
                 continue
             name = in_turn({name: self._state.turn(actions[name]) for name in self._woken})[0]

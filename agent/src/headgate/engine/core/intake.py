@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import compress
 
 from headgate.engine.actions.state import EngineState
-from headgate.engine.cells.arrivals import arrivals_of
+from headgate.engine.cells.arrivals import SERVER_TIME, arrivals_of
 from headgate.engine.cells.columns import Detail
 from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.output import Output
@@ -124,7 +124,10 @@ class Intake:
 
         It is not known whether they were written last, or something dated ahead may hide that.
         """
-        hidden = self._state.dated_of(batch.table).doubtful(batch)
+        hidden: list[int] = []
+        timestamps = batch.timestamps
+        if batch.table in self._state.dated or timestamps.count(SERVER_TIME) < len(timestamps):
+            hidden = self._state.dated_of(batch.table).doubtful(batch)
         graph = self._state.graph
         if batch.table not in graph.routers:
             return []
@@ -149,6 +152,8 @@ class Intake:
     def note_writers(self, message: UpdateBatch) -> None:
         """Remember, where only own updates count, which cells strangers wrote last."""
         graph, spec = self._state.graph, self._state.spec
+        if spec.feeders is None:
+            return
         router = graph.routers.get(message.table)
         if router is None:
             return

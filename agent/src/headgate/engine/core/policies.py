@@ -26,12 +26,12 @@ class Policies:
         self._state = state
         self._output = output
         self._clocks = clocks
-        self._to_ask: dict[str, str] = {}
+        self.to_ask: dict[str, str] = {}
         """Actions that policies want evaluated, and what was awaited."""
 
     def take_actions_to_ask(self) -> dict[str, str]:
-        """Return the actions that policies want evaluated since the last call, and why."""
-        found, self._to_ask = self._to_ask, {}
+        """Return ``to_ask``, and have it empty."""
+        found, self.to_ask = self.to_ask, {}
         return found
 
     def begin(self) -> None:
@@ -78,7 +78,7 @@ class Policies:
             if isinstance(response, Ask):
                 self.ask(action, response.question)
             elif isinstance(response, AskAgain):
-                self._to_ask.setdefault(response.action, response.words)
+                self.to_ask.setdefault(response.action, response.words)
             elif isinstance(response, Adopted):
                 kind, versions = DecisionKind.ADOPTED, response.versions
                 self._output.decide(kind, response.words, action, versions=versions)

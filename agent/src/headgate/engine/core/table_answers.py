@@ -14,7 +14,7 @@ from headgate.engine.protocol.stimuli import (
     ReconciliationDue,
     ScanBegun,
 )
-from headgate.events import CLOCKS_APART, updates_topic
+from headgate.events import CLOCKS_APART, NOTHING_DATED, updates_topic
 
 _STEP = 1.0  # second
 
@@ -73,7 +73,8 @@ class TableAnswers:
                 stimulus = still_there(stimulus, cells)
             else:
                 stimulus = own_cells(stimulus, cells)
-        self._state.dated_of(cells.table).add(stimulus.dated)
+        if stimulus.dated != NOTHING_DATED:
+            self._state.dated_of(cells.table).add(stimulus.dated)
         cells.lifetimes.set_ttls(stimulus.ttls, cells.scans.current.written)
         cells.scans.expiring = stimulus.ttls
         first = not cells.scans.complete

@@ -61,6 +61,9 @@ class Rivals:
 
     def doubtful(self, batch: UpdateBatch) -> list[int]:
         """Return the positions of cells that may have been written before what came before."""
+        if len(self.newest) == 1 and batch.observer in self.newest:
+            self.note(batch)
+            return []
         others = self._others(batch.observer)
         times = list(map(_RECEIVED, batch.requests))
         # A message may hold requests of minutes, where Kafka was away for as long.
@@ -121,10 +124,11 @@ class Rivals:
 
     def _forget(self) -> None:
         """Remember no rows of what was published until now."""
+        newest = max(self.newest.values())
         if len(self.newest) > 1:
             self._rows, self._former = {}, {}
-            self._forget_silent(max(self.newest.values()))
-        self._since = self._begun = max(self.newest.values())
+            self._forget_silent(newest)
+        self._since = self._begun = newest
 
     def _forget_silent(self, newest: float) -> None:
         """Forget observers that nobody has heard for long: they are gone, or begin anew."""
