@@ -99,7 +99,8 @@ def test_keys_of_all_bytes_are_what_they_were(stand: Any, count: int) -> None:
     shown = [json.loads(line) for line in tail.stdout.splitlines()]
     assert {key_bytes(u["row"]): key_bytes(u["column"])[2:] for u in shown} == keys
     agent.wave(name)
-    for explained in (agent.explain(name), run(flow_commands, agent, "explain", name)):
+    drawn = agent.ask("GET", f"/v1/flows/{name}/graph")
+    for explained in (agent.explain(name), run(flow_commands, agent, "explain", name), drawn):
         elements = {each["container"]: each["elements"] for each in explained["containers"]}
         assert (elements["rows"], elements["columns"]) == (count, count)
     asked = [word for row in rows for word in ("--key", key_text(row))]

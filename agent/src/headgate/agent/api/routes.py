@@ -40,6 +40,7 @@ from headgate.agent.api.forwarding import (
     removal,
     silent_owner,
 )
+from headgate.agent.api.graph import FlowGraph, graph_of
 from headgate.agent.api.health import code_of, health, liveness
 from headgate.agent.api.logs import LogView, read_log
 from headgate.agent.api.messages import (
@@ -222,6 +223,13 @@ class _Api:
     async def explain(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, now: runtime.reporting.explain(now))
 
+    async def graph(self, request: Request) -> Response:
+        def look(runtime: Runtime, now: float) -> FlowGraph:
+            reporting = runtime.reporting
+            return graph_of(runtime.state.dataflow, reporting.status(now), reporting.explain(now))
+
+        return await self._called(request, look)
+
     async def runs(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, _: tuple(runtime.history.records))
 
@@ -387,6 +395,7 @@ ROUTES = (
     ApiRoute("GET", _FLOW, Role.READ, _Api.flow),
     ApiRoute("GET", f"{_FLOW}/logs", Role.READ, _Api.logs),
     ApiRoute("GET", f"{_FLOW}/explain", Role.READ, _Api.explain),
+    ApiRoute("GET", f"{_FLOW}/graph", Role.READ, _Api.graph),
     ApiRoute("GET", f"{_FLOW}/stages", Role.READ, _Api.stages),
     ApiRoute("POST", f"{_FLOW}/stages/rebuild", Role.OPERATE, _Api.rebuild),
     ApiRoute("POST", f"{_FLOW}/stages/compact", Role.OPERATE, _Api.compact),

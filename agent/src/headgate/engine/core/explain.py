@@ -123,6 +123,8 @@ class ActionExplanation(Struct, frozen=True):
     runnable_failure: str = ""
     """What is wrong with its runnable, which said nothing of use; with a traceback where its code
     raised."""
+    trigger: str = ""
+    """The kind of its trigger policy; empty for an input."""
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -210,6 +212,7 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         flows=stage.flows,
         held_by=stage.held_by,
         runnable_failure="" if action.stage is None else action.stage.failure,
+        trigger="" if action.is_input else action.policy.kind,
     )
 
 
