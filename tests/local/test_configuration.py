@@ -25,6 +25,11 @@ def hbase_properties(folder: Path) -> dict[str, str]:
     return {each.findtext("name", ""): each.findtext("value", "") for each in root.iter("property")}
 
 
+def java_properties(file: Path) -> dict[str, str]:
+    lines = file.read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
 def test_hbase_gets_its_folders_and_its_port(tmp_path: Path) -> None:
     said = hbase_properties(rendered(tmp_path))
     assert said["hbase.rootdir"] == "file:///srv/a&b/data/hbase"
@@ -38,11 +43,13 @@ def test_hbase_may_be_paused_for_longer_than_a_spark_start(tmp_path: Path) -> No
     assert 60_000 <= asked <= granted
 
 
+def test_hbase_keeps_no_bean_of_its_metrics_for_each_region(tmp_path: Path) -> None:
+    said = java_properties(rendered(tmp_path) / "hadoop-metrics2-hbase.properties")
+    assert said["*.source.start_mbeans"] == "false"
+
+
 def test_kafka_listens_on_this_host_only(tmp_path: Path) -> None:
-    text = (rendered(tmp_path) / "server.properties").read_text()
-    said = dict(
-        line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#")
-    )
+    said = java_properties(rendered(tmp_path) / "server.properties")
     assert said["listeners"] == "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
     assert said["log.dirs"] == "/srv/a&b/data/kafka"
 
@@ -57,7 +64,7 @@ def test_a_template_with_an_unknown_name_is_refused_with_its_file(tmp_path: Path
     source.mkdir()
     for name in TEMPLATES:
         (source / name).write_text("${nonsense}")
-    with pytest.raises(ConfigurationMissingError, match=r"source/hbase-site.xml.*nonsense"):
+    with pytest.raises(ConfigurationMissingError, match=rf"source/{TEMPLATES[0]}.*nonsense"):
         render(source, tmp_path, VALUES)
 
 

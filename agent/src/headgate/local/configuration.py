@@ -11,7 +11,13 @@ from xml.sax.saxutils import escape
 
 from headgate.local.errors import ConfigurationMissingError
 
-TEMPLATES = ("hbase-site.xml", "log4j.properties", "log4j2.properties", "server.properties")
+TEMPLATES = (
+    "hadoop-metrics2-hbase.properties",
+    "hbase-site.xml",
+    "log4j.properties",
+    "log4j2.properties",
+    "server.properties",
+)
 
 
 def render(source: Path, target: Path, values: Mapping[str, str]) -> None:
