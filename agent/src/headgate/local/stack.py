@@ -349,7 +349,7 @@ class LocalStack:
                 reservation,
                 self._lifetime,
                 self._children,
-                self._archives,
+                self._cache,
             )
             plans = self._plans(before)
             Ascent(self._places, plans, launcher, ports, before, self._children, listen).run()

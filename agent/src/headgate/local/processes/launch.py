@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 import subprocess
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +15,8 @@ from headgate.local.errors import PartFailedError
 from headgate.local.places import InstancePlaces
 from headgate.local.processes import processes
 from headgate.local.processes.class_archives import ClassArchives
-from headgate.local.processes.parts import Part, PartPlan, log_says
+from headgate.local.processes.kafka_storage import KafkaStorage, new_name
+from headgate.local.processes.parts import EVERY_PLAN, Part, PartPlan, log_says
 from headgate.local.processes.ports import PortReservation
 from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
 from headgate.settings import Java
@@ -37,7 +36,7 @@ class PartLauncher:
         reservation: PortReservation,
         lifetime: Lifetime,
         children: Children,
-        archives: ClassArchives,
+        cache: Path,
     ) -> None:
         self._places = places
         self._java = java
@@ -46,7 +45,8 @@ class PartLauncher:
         self._reservation = reservation
         self._lifetime = lifetime
         self._children = children
-        self._archives = archives
+        self._archives = ClassArchives(cache, places.scratch)
+        self._storage = KafkaStorage(cache, class_paths[EVERY_PLAN[Part.KAFKA].jars])
 
     def start(self, plan: PartPlan) -> ProcessIdentity:
         """Start a part and return its process."""
@@ -85,13 +85,12 @@ class PartLauncher:
                 _remove(data / name)
         if plan.part is Part.KAFKA:
             _remove(data / "kafka")
-            self._format_kafka(plan)
+            if not self._storage.format(data / "kafka"):
+                self._format_kafka(plan)
+                self._storage.keep(data / "kafka")
             self.mark_initialised(plan.part)
 
     def _format_kafka(self, plan: PartPlan) -> None:
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        if cluster.startswith("-"):
-            cluster = "h" + cluster[1:]  # the tool would take it for an option
         command = [
             str(self._java.program),
             *processes.marks(self._places.folder, "kafka-format"),
@@ -100,7 +99,7 @@ class PartLauncher:
             "kafka.tools.StorageTool",
             "format",
             "-t",
-            cluster,
+            new_name(),
             "-c",
             str(self._places.conf / "server.properties"),
         ]
