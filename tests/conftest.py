@@ -12,12 +12,12 @@ from hashlib import sha1, sha256
 from ipaddress import ip_address
 from pathlib import Path
 from secrets import randbelow
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from tests.class_archive import ARCHIVE, OPTIONS
-from tests.file_order import in_order
+from tests.file_order import Scheduling, in_order
 from tests.resuming import add_option, committed
 from tests.shared_spark import spark
 from tests.shared_stack import SharedStack
@@ -75,6 +75,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = {item: item.nodeid.partition("::")[0] for item in items}
         place = {name: number for number, name in enumerate(in_order(names.values()))}
         items.sort(key=lambda item: place[names[item]])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.file_order import LONG, in_order
+from tests.file_order import FRAGILE, LONG, in_order, unit_of
 
 ROOT = Path(__file__).parents[1]
 STACK = [f"tests/stack/test_{number}.py" for number in range(20)]
@@ -28,3 +28,9 @@ def test_files_of_the_stack_are_among_the_others_from_begin_to_end():
     order = in_order([*STACK, *PURE])
     for begin in range(0, len(order), 6):
         assert sum(name in STACK for name in order[begin : begin + 6]) == 1
+
+
+def test_one_process_has_all_files_of_the_stack_that_is_broken():
+    assert len({unit_of(name) for name in FRAGILE}) == 1
+    others = [name for name in [*PURE, *STACK, *LONG] if name not in FRAGILE]
+    assert [unit_of(name) for name in others] == others

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -360,18 +360,28 @@ def _address(written: str | int) -> Address:
     return Address(host or "127.0.0.1", int(port))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack whose parts may be killed; ``up`` starts again what is missing.
-
-    It ends with the module: what it idles for in two minutes is more than a start.
-    """
+    """A stack whose parts may be killed; ``up`` starts again what is missing."""
     stack = LocalStack(tmp_path_factory.mktemp("fragile"), "faults", lifetime=Lifetime.WITH_CALLER)
     try:
-        stack.up()
         yield stack
     finally:
         stack.reset()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """End that stack after the last in a row of its tests: it idles at the price of a start."""
+    try:
+        return (yield)
+    finally:
+        if not isinstance(nextitem, pytest.Function) or "fragile" not in nextitem.fixturenames:
+            used = item.funcargs.get("fragile") if isinstance(item, pytest.Function) else None
+            if isinstance(used, LocalStack):
+                used.reset()
 
 
 @pytest.fixture
