@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from pyspark.serializers import read_int
+from pyspark.sql import SparkSession, functions
 
 MODULE = "headgate.spark.worker.python_daemon"
 
@@ -30,3 +31,12 @@ def test_a_worker_has_arrow_before_it_is_told_anything() -> None:
         daemon.stdin.close()  # so Spark ends it, and it its workers
         daemon.wait(10)
     assert "libarrow." in loaded
+
+
+def test_functions_of_sql_and_of_rdds_have_their_workers_from_one_daemon(
+    spark: SparkSession,
+) -> None:
+    daemon_of_sql = functions.udf(lambda _: os.getppid(), "long")
+    by_sql = spark.range(2).select(daemon_of_sql("id").alias("daemon")).collect()
+    by_rdd = spark.sparkContext.range(2).map(lambda _: os.getppid()).collect()
+    assert {row.daemon for row in by_sql} == set(by_rdd)

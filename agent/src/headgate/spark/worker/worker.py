@@ -59,6 +59,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.reuse": "true",
+    # Spark asks for short tracebacks by a variable that only functions of SQL have. Their workers
+    # then need a second daemon, 2 s of a processor, and a short traceback has no causes.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     # Steps plan more than they compute. With the quick compiler alone, starting and the first
     # steps cost half the processor time, later ones two thirds; long computations want the other.
