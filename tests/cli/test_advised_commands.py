@@ -33,15 +33,14 @@ def texts(tree: ast.Module) -> Iterator[str]:
     inside = {
         part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
     }
+    elsewhere = documented | inside
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(
                 str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values
             )
         elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and node not in documented | inside
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in elsewhere
         ):
             yield node.value
 

@@ -13,7 +13,7 @@ from outcome_case import ALL_GONE, F_GONE, TOO_LARGE, A, Case, N, U, number
 from headgate.hbase import Dialect, Verdict
 
 ONE = thriftpy2.load(
-    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="outcomes_one_thrift"
+    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="tests_one_thrift"
 )
 
 

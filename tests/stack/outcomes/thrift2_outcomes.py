@@ -13,7 +13,7 @@ from headgate.hbase import Dialect, Verdict
 
 TWO = thriftpy2.load(
     str(Path(__file__).parents[2] / "hbase" / "thrift2.thrift"),
-    module_name="outcomes_two_thrift",
+    module_name="tests_two_thrift",
 )
 
 

@@ -22,7 +22,7 @@ from thriftpy2.transport import TCyBufferedTransportFactory
 pytestmark = pytest.mark.stack
 
 TWO = thriftpy2.load(
-    str(Path(__file__).parents[2] / "hbase" / "thrift2.thrift"), module_name="facts2_thrift"
+    str(Path(__file__).parents[2] / "hbase" / "thrift2.thrift"), module_name="tests_two_thrift"
 )
 COLUMN = b"f:q"
 HOUR = 3_600_000

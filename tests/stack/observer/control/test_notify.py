@@ -37,7 +37,7 @@ pytestmark = pytest.mark.stack
 
 FLOW = Origin("flow", "step", "flow/step/1", 1)
 ONE = thriftpy2.load(
-    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="notify_one_thrift"
+    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="tests_one_thrift"
 )
 PUT = ONE.Mutation(column=b"f:a", value=b"1")
 OTHER = Origin("other", "step", "other/step/1", 1)

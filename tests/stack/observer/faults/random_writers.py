@@ -18,7 +18,7 @@ from thriftpy2.rpc import make_client
 import headgate.client
 
 ONE = thriftpy2.load(
-    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="faults_one_thrift"
+    str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="tests_one_thrift"
 )
 TWO = thriftpy2.load(
     str(Path(headgate.client.__file__).with_name("hbase2.thrift")), module_name="faults_two_thrift"

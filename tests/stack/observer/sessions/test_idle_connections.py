@@ -27,7 +27,7 @@ from headgate.observer.upstreams.asking import FORMATS, PING, call
 pytestmark = pytest.mark.stack
 
 TWO = thriftpy2.load(
-    str(Path(__file__).parents[3] / "hbase" / "thrift2.thrift"), module_name="idle_thrift"
+    str(Path(__file__).parents[3] / "hbase" / "thrift2.thrift"), module_name="tests_two_thrift"
 )
 IDLE = "4000"  # milliseconds: 60 s by default
 ROWS = 5
