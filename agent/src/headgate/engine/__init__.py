@@ -150,6 +150,13 @@ from headgate.engine.spec.stages import (
 from headgate.engine.spec.topics import TOPIC_METADATA, OnGap, TopicSpec
 
 if TYPE_CHECKING:
+    from headgate.engine.actions.factory import (
+        NAMED_TRIGGERS,
+        PolicyMaker,
+        make_policy,
+        policies_of,
+        with_triggers,
+    )
     from headgate.engine.actions.runs import PastRun, RunState
     from headgate.engine.cells.columns import Detail
     from headgate.engine.cells.storage import (
@@ -171,8 +178,6 @@ if TYPE_CHECKING:
     )
     from headgate.engine.checkpoint.log_reader import SnapshotError
     from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
-    from headgate.engine.connectors.connector import Connector, FlowView, Portion, Take
-    from headgate.engine.connectors.rebuilding import Unrebuildable, rebuilt_together
     from headgate.engine.core.engine import Engine
     from headgate.engine.core.explain import (
         ActionExplanation,
@@ -186,6 +191,8 @@ if TYPE_CHECKING:
     from headgate.engine.intake.duplicates import Deliveries
     from headgate.engine.intake.isolation import counted_part
     from headgate.engine.intake.rivals import Rivals
+    from headgate.engine.stages.connector import Connector, FlowView, Portion, Take
+    from headgate.engine.stages.rebuilding import Unrebuildable, rebuilt_together
     from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
     from headgate.engine.testing.tester import EngineTester, launched
     from headgate.engine.triggers.bounds.measures import seconds_words
@@ -199,13 +206,6 @@ if TYPE_CHECKING:
         decode_metric_answers,
         decode_metric_questions,
         encode_metrics,
-    )
-    from headgate.engine.triggers.factory import (
-        NAMED_TRIGGERS,
-        PolicyMaker,
-        make_policy,
-        policies_of,
-        with_triggers,
     )
     from headgate.engine.triggers.policy import (
         Adopted,
@@ -452,6 +452,7 @@ __all__ = [
 _LATE = {
     name: module
     for module, names in {
+        "actions.factory": "NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers",
         "actions.runs": "PastRun RunState",
         "cells.columns": "Detail",
         "cells.storage": "Array Index MemoryIndex MemoryStorage Storage blank",
@@ -460,8 +461,6 @@ _LATE = {
         "checkpoint.changelog": "Checkpoint Kept LogChange LogSegment SavedEngine",
         "checkpoint.log_reader": "SnapshotError",
         "checkpoint.saved": "SNAPSHOT_VERSION",
-        "connectors.connector": "Connector FlowView Portion Take",
-        "connectors.rebuilding": "Unrebuildable rebuilt_together",
         "core.engine": "Engine",
         "core.explain": (
             "ActionExplanation ActiveExplanation AdjusterExplanation ContainerExplanation "
@@ -470,6 +469,8 @@ _LATE = {
         "intake.duplicates": "Deliveries",
         "intake.isolation": "counted_part",
         "intake.rivals": "Rivals",
+        "stages.connector": "Connector FlowView Portion Take",
+        "stages.rebuilding": "Unrebuildable rebuilt_together",
         "testing.invariants": "BrokenInvariant check_invariants",
         "testing.tester": "EngineTester launched",
         "triggers.bounds.measures": "seconds_words",
@@ -478,7 +479,6 @@ _LATE = {
             "ChangedValues MetricAnswer MetricAnswers MetricQuestion MetricQuestions "
             "decode_metric_answers decode_metric_questions encode_metrics"
         ),
-        "triggers.factory": "NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers",
         "triggers.policy": (
             "Adopted Ask AskAgain ContainerWatch Inputs LimitsMoved Moment Needs NeedsAnswer "
             "NeedsReading Nothing Part PolicyFactory PolicyReport Probe Response RunFirst RunNow "

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Collection, Mapping
 
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
-from headgate.engine.actions.stage import Stage
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
-from headgate.engine.connectors.connector import FlowView, Frame, Remembered
 from headgate.engine.spec.dataflow import ActionRole, ActionSpec, Bound, FirstChanges
+from headgate.engine.stages.connector import FlowView, Frame, Remembered
+from headgate.engine.stages.runnables.runnable import Answered
+from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
-from headgate.engine.triggers.runnables.runnable import Answered
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import GONE, ContainerId, Cut
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headgate.engine.actions.action import Action, ActionInputs
+from headgate.engine.actions.factory import policies_of
 from headgate.engine.actions.graph import CellsPlace, Graph
 from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
-from headgate.engine.connectors.connector import Connector
-from headgate.engine.connectors.garbage import needed
-from headgate.engine.connectors.rebuilding import Unrebuildable, rebuilt_together
-from headgate.engine.connectors.turns import (
+from headgate.engine.intake.duplicates import Deliveries
+from headgate.engine.intake.rivals import Rivals
+from headgate.engine.protocol.increments import FlowTaken
+from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.engine.spec.stages import FlowId
+from headgate.engine.stages.connector import Connector
+from headgate.engine.stages.garbage import needed
+from headgate.engine.stages.rebuilding import Unrebuildable, rebuilt_together
+from headgate.engine.stages.runnables.runnable import listed
+from headgate.engine.stages.turns import (
     Hold,
     OutputFlow,
     Reader,
@@ -20,14 +27,7 @@ from headgate.engine.connectors.turns import (
     first_of_circle,
     hold_of,
 )
-from headgate.engine.intake.duplicates import Deliveries
-from headgate.engine.intake.rivals import Rivals
-from headgate.engine.protocol.increments import FlowTaken
-from headgate.engine.spec.dataflow import DataflowSpec, check_specification
-from headgate.engine.spec.stages import FlowId
-from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
-from headgate.engine.triggers.runnables.runnable import listed
 from headgate.engine.tuning.resources import Machines
 from headgate.events import GONE, Cut, Dated
 

@@ -10,7 +10,6 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunState
-from headgate.engine.actions.stage import StageState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.strangers import Version
@@ -24,6 +23,7 @@ from headgate.engine.intake.duplicates import Source
 from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer
 from headgate.engine.spec.reading import Reading
+from headgate.engine.stages.stage import StageState
 from headgate.engine.tuning.adjustment import AdjusterState
 from headgate.events import Cut, DatedState
 

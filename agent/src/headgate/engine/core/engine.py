@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headgate.engine.actions.action import Action
+from headgate.engine.actions.factory import policies_of
 from headgate.engine.actions.graph import CellsPlace
 from headgate.engine.actions.state import ANSWERED, EngineState
 from headgate.engine.cells.cells import ContainerCells
@@ -65,7 +66,6 @@ from headgate.engine.protocol.stimuli import (
 )
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.reading import Reading
-from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import Cut, DatedState
 

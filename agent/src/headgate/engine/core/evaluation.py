@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
 from headgate.engine.actions.runs import RunState
 from headgate.engine.actions.state import EngineState
-from headgate.engine.connectors.connector import Take
-from headgate.engine.connectors.turns import in_turn
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
@@ -26,6 +24,8 @@ from headgate.engine.spec.conditions import (
     missing,
     reasons,
 )
+from headgate.engine.stages.connector import Take
+from headgate.engine.stages.turns import in_turn
 from headgate.engine.triggers.policy import (
     NeedsAnswer,
     NeedsReading,

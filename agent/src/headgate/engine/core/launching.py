@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from headgate.engine.actions.action import Action, ImpossibleTransition
 from headgate.engine.actions.runs import ActiveRun, RunEvent
-from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
-from headgate.engine.connectors.connector import Take
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
 from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.stages.connector import Take
+from headgate.engine.stages.stage import Stage
 from headgate.events import Cut
 
 _NOTHING = Take()

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent, RunState
-from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import ASKED, Evaluator
@@ -19,6 +18,7 @@ from headgate.engine.protocol.instructions import DecisionKind, Quarantine
 from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.engine.spec.stages import FlowId
+from headgate.engine.stages.stage import Stage
 from headgate.events import Cut
 
 _ANEW = "its state is to be made anew"

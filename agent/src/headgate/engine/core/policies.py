@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.engine.actions.action import Action, ActionMoment
-from headgate.engine.actions.stage import Stage
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
@@ -16,6 +15,7 @@ from headgate.engine.protocol.runnables import (
     encode_runnable,
 )
 from headgate.engine.protocol.stimuli import Consulted
+from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import Adopted, Ask, AskAgain, Response, Wave
 
 

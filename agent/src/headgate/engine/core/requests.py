@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headgate.engine.actions.runs import RunEvent, RunState
 from headgate.engine.actions.state import EngineState
-from headgate.engine.connectors.rebuilding import Unrebuildable
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import ASKED, MAINTENANCE, Evaluator
 from headgate.engine.core.launching import Launching
@@ -23,6 +22,7 @@ from headgate.engine.protocol.stimuli import (
     RetryRequested,
     RunRequested,
 )
+from headgate.engine.stages.rebuilding import Unrebuildable
 
 _LOSSES = 3
 """Attempts in a row that may be lost with their agent before each counts as a failure: agents end

@@ -10,7 +10,6 @@ from headgate.engine.actions.graph import CellsPlace, unchanged_cells
 from headgate.engine.actions.state import EngineState
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.snapshot import restore, state_of
-from headgate.engine.connectors.rebuilding import Unrebuildable
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.outcomes import Outcomes
@@ -21,6 +20,7 @@ from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
 from headgate.engine.spec.dataflow import DataflowSpec, check_specification
 from headgate.engine.spec.reading import Reading, edits_between, reading_of
+from headgate.engine.stages.rebuilding import Unrebuildable
 from headgate.events import updates_topic
 
 _CHANGED = "change of the dataflow"

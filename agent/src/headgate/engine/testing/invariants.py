@@ -8,7 +8,6 @@ import numpy as np
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunState
-from headgate.engine.actions.stage import Stage
 from headgate.engine.cells import sums
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
@@ -18,6 +17,7 @@ from headgate.engine.cells.sums import RunningSum, Value, differs, distance, num
 from headgate.engine.core.engine import Engine
 from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.spec.dataflow import ActionRole
+from headgate.engine.stages.stage import Stage
 
 
 class BrokenInvariant(AssertionError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from headgate.engine.actions.factory import policies_of
 from headgate.engine.core.engine import Engine
 from headgate.engine.protocol.increments import Produced
 from headgate.engine.protocol.instructions import (
@@ -50,7 +51,6 @@ from headgate.engine.protocol.stimuli import (
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.references import Resource
 from headgate.engine.testing.invariants import check_invariants
-from headgate.engine.triggers.factory import policies_of
 from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import (
     VERSION,

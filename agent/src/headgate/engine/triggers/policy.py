@@ -17,11 +17,11 @@ from msgspec import Struct
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending, PossibleIncrease
-from headgate.engine.connectors.connector import FlowView, Frame, Remembered, Take
 from headgate.engine.protocol.runnables import RunnableQuestion
 from headgate.engine.spec.conditions import ConditionResult, Dimension
 from headgate.engine.spec.dataflow import Bound, DataflowSpec, Evaluation
-from headgate.engine.triggers.runnables.runnable import Answered
+from headgate.engine.stages.connector import FlowView, Frame, Remembered, Take
+from headgate.engine.stages.runnables.runnable import Answered
 from headgate.events import ContainerId, Cut
 
 # -- what a policy needs

@@ -7,10 +7,18 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from headgate.engine.connectors.connector import Take
 from headgate.engine.protocol.runnables import RunnableQuestion
 from headgate.engine.spec.conditions import ConditionResult, GroupResult, TriggerResult
 from headgate.engine.spec.dataflow import ActionSpec, Bound, Evaluation
+from headgate.engine.stages.connector import Take
+from headgate.engine.stages.runnables.runnable import (
+    Asks,
+    Fails,
+    Finding,
+    Runnable,
+    Waits,
+    listed,
+)
 from headgate.engine.triggers.policy import (
     Inputs,
     Limits,
@@ -24,14 +32,6 @@ from headgate.engine.triggers.policy import (
     TriggerPolicy,
     Verdict,
     Wave,
-)
-from headgate.engine.triggers.runnables.runnable import (
-    Asks,
-    Fails,
-    Finding,
-    Runnable,
-    Waits,
-    listed,
 )
 
 

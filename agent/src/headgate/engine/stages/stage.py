@@ -8,13 +8,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.engine.connectors.connector import (
-    Connector,
-    FlowView,
-    Frame,
-    Remembered,
-    Take,
-)
 from headgate.engine.protocol.increments import FlowTaken, Increment, Produced
 from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.runnables import (
@@ -23,8 +16,15 @@ from headgate.engine.protocol.runnables import (
     decode_runnable_answer,
 )
 from headgate.engine.spec.stages import ActionFlows, RunnableSpec
-from headgate.engine.triggers.runnables.python import heard
-from headgate.engine.triggers.runnables.runnable import Answered
+from headgate.engine.stages.connector import (
+    Connector,
+    FlowView,
+    Frame,
+    Remembered,
+    Take,
+)
+from headgate.engine.stages.runnables.python import heard
+from headgate.engine.stages.runnables.runnable import Answered
 
 
 class StageState(Struct, frozen=True):

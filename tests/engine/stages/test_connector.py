@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.connectors.connector import (
+from headgate.engine.protocol.increments import FramingKey, Increment
+from headgate.engine.spec.stages import FlowId
+from headgate.engine.stages.connector import (
     Connector,
     FlowView,
     NothingWaits,
     OutOfOrder,
     Portion,
 )
-from headgate.engine.connectors.garbage import needed
-from headgate.engine.protocol.increments import FramingKey, Increment
-from headgate.engine.spec.stages import FlowId
+from headgate.engine.stages.garbage import needed
 
 SOURCE = FlowId("split", "updates")
 EMPTY = Connector(SOURCE)

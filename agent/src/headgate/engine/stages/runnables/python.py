@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from headgate.engine.connectors.connector import Portion, Take
 from headgate.engine.protocol.runnables import (
     LARGEST_STATE,
     SHOWN_INCREMENTS,
@@ -17,7 +16,8 @@ from headgate.engine.protocol.runnables import (
     WaitingFlow,
     WaitingIncrement,
 )
-from headgate.engine.triggers.runnables.runnable import (
+from headgate.engine.stages.connector import Portion, Take
+from headgate.engine.stages.runnables.runnable import (
     Answered,
     Asks,
     Fails,

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from headgate.engine.connectors.connector import FlowView, Frame, Remembered, Take
 from headgate.engine.protocol.increments import FramingKey
 from headgate.engine.protocol.runnables import RunnableAnswer, RunnableQuestion
+from headgate.engine.stages.connector import FlowView, Frame, Remembered, Take
 
 Flows = Mapping[str, FlowView]
 """By the stage's name for it, what waits on each of its input flows, in the order declared."""

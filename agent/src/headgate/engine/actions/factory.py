@@ -11,9 +11,9 @@ from headgate.engine.spec.dataflow import (
     SpecificationError,
     looped_flows,
 )
+from headgate.engine.stages.runnables.table import make_runnable
 from headgate.engine.triggers.bounds.policy import Bounded
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
-from headgate.engine.triggers.runnables.table import make_runnable
 from headgate.engine.triggers.significance.policy import Searched, searched
 from headgate.engine.triggers.stages import StagePolicy, WheneverRunnable
 from headgate.engine.triggers.synchrony import Synchronous

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from headgate.engine.connectors.connector import FlowView, Portion, Take
-from headgate.engine.triggers.runnables.runnable import (
+from headgate.engine.stages.connector import FlowView, Portion, Take
+from headgate.engine.stages.runnables.runnable import (
     Flows,
     PureRunnable,
     RunnableState,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headgate.engine.connectors.connector import FlowView
-from headgate.engine.connectors.turns import (
+from headgate.engine.stages.connector import FlowView
+from headgate.engine.stages.turns import (
     Hold,
     OutputFlow,
     Reader,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.engine.connectors.connector import Connector
 from headgate.engine.protocol.increments import FlowTaken
+from headgate.engine.stages.connector import Connector
 
 
 def needed(connectors: Iterable[Connector], taken: Iterable[FlowTaken]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from headgate.engine.connectors.connector import FlowView
+from headgate.engine.stages.connector import FlowView
 
 
 class Turn(Struct, frozen=True, order=True):

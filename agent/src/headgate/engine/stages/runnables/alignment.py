@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headgate.engine.connectors.connector import Take
-from headgate.engine.triggers.runnables.runnable import (
+from headgate.engine.stages.connector import Take
+from headgate.engine.stages.runnables.runnable import (
     Flows,
     PureRunnable,
     RunnableState,

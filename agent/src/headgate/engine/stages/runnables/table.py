@@ -7,13 +7,13 @@ from typing import Final
 
 from headgate.engine.spec.dataflow import SpecificationError
 from headgate.engine.spec.stages import ActionFlows, RunnableSpec
-from headgate.engine.triggers.runnables.alignment import Aligned
-from headgate.engine.triggers.runnables.lag import Lag
-from headgate.engine.triggers.runnables.lookup import Lookup
-from headgate.engine.triggers.runnables.preference import Prefer
-from headgate.engine.triggers.runnables.presence import RunnableAll, RunnableAny
-from headgate.engine.triggers.runnables.python import PythonRunnable
-from headgate.engine.triggers.runnables.runnable import Runnable
+from headgate.engine.stages.runnables.alignment import Aligned
+from headgate.engine.stages.runnables.lag import Lag
+from headgate.engine.stages.runnables.lookup import Lookup
+from headgate.engine.stages.runnables.preference import Prefer
+from headgate.engine.stages.runnables.presence import RunnableAll, RunnableAny
+from headgate.engine.stages.runnables.python import PythonRunnable
+from headgate.engine.stages.runnables.runnable import Runnable
 
 Maker = Callable[[ActionFlows, Collection[str]], Runnable | str]
 """Makes the runnable of a stage, given which of its flows come from a loop; or says what is wrong.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.engine import ActionFlows, FlowId, Unrebuildable
-from headgate.engine.connectors.rebuilding import rebuilt_together
+from headgate.engine.stages.rebuilding import rebuilt_together
 
 
 def flows(**readers: str) -> dict[str, ActionFlows]:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.connectors.connector import FlowView, Portion, Take
 from headgate.engine.protocol.increments import FramingKey
 from headgate.engine.spec.dataflow import SpecificationError
 from headgate.engine.spec.stages import ActionFlows, FlowId, RunnableSpec
-from headgate.engine.triggers.runnables.runnable import PureRunnable, RunnableState, Waits
-from headgate.engine.triggers.runnables.table import make_runnable
+from headgate.engine.stages.connector import FlowView, Portion, Take
+from headgate.engine.stages.runnables.runnable import PureRunnable, RunnableState, Waits
+from headgate.engine.stages.runnables.table import make_runnable
 
 NOTHING = FlowView(None, 0, 0)
 READ = FlowView(3, 1, 0)

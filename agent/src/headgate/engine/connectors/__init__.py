@@ -1,1 +1,0 @@
-"""Connectors: increments queued between stages, and who waits for whom."""
