@@ -155,14 +155,16 @@ class CubeDriver:
         launch = self._launches.popleft()
         if launch.action in SOURCES:
             self._feed(launch.action)
-        read = [one for taken in launch.taken.values() for one in taken.read]
+        read = [one for taken in launch.work.taken.values() for one in taken.read]
         ran = self._carrier.carry_out(launch, self._needed(launch.action))
         self.at += ran.seconds
         self._tester.now += ran.seconds
         self._take(self._tester.finish(launch.action, *ran.produced, result=ran.result))
         flows = tuple(
             sorted(
-                flow for flow, taken in launch.taken.items() if any(one.rows for one in taken.read)
+                flow
+                for flow, taken in launch.work.taken.items()
+                if any(one.rows for one in taken.read)
             )
         )
         if launch.action in SOURCES:
@@ -210,7 +212,7 @@ class Costs:
 
     def carry_out(self, launch: Launch, needed: frozenset[str]) -> Ran:
         """Return the increment that a stage would have made; see ``Carrier``."""
-        reads = {flow for flow, t in launch.taken.items() if any(one.rows for one in t.read)}
+        reads = {flow for flow, t in launch.work.taken.items() if any(one.rows for one in t.read)}
         if launch.action in SOURCES:
             reads = {str(SOURCES[launch.action])}
         # A cube that was only changed has no answers, and says so with an increment of no rows.

@@ -179,7 +179,7 @@ class FiledStages:
         They are the driver's processor's, or by the clock where Spark's processes take part.
         """
         increments = {
-            flow: tuple(one.name for one in taken.read) for flow, taken in launch.taken.items()
+            flow: tuple(one.name for one in taken.read) for flow, taken in launch.work.taken.items()
         }
         run = _FedRun(self._request(launch, increments, needed), self._table, self._spark)
         clock = time.process_time if self._spark is None else time.perf_counter

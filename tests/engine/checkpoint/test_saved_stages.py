@@ -42,8 +42,7 @@ def test_a_checkpoint_has_what_came_since_the_one_before():
 
     engine = saved(tester)
 
-    stage = engine.actions["b"].stage
-    assert stage is not None
+    stage = engine.stages["b"]
     assert [increment.name for increment in stage.connectors["x"].waiting] == ["one", "two"]
     assert engine.needed_increments() == {"one", "two"}
 
@@ -58,5 +57,5 @@ def test_a_checkpoint_has_what_a_run_has_taken():
     run = saved(tester).actions["b"].run
 
     assert run is not None
-    assert run.taken == tester.launches("b")[0].taken
-    assert [increment.name for increment in run.taken["x"].read] == ["one"]
+    assert run.work.taken == tester.launches("b")[0].work.taken
+    assert [increment.name for increment in run.work.taken["x"].read] == ["one"]

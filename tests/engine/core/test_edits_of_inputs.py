@@ -98,7 +98,7 @@ def settle(tester: EngineTester) -> None:
 
 
 def purposes(tester: EngineTester) -> dict[str, RunPurpose]:
-    return {launch.action: launch.purpose for launch in tester.launches()}
+    return {launch.action: launch.work.purpose for launch in tester.launches()}
 
 
 def settled(*actions: ActionSpec) -> EngineTester:
@@ -125,7 +125,7 @@ def test_a_stage_that_comes_later_has_its_maker_rebuilt_for_it(edit, before, aft
     assert set(purposes(tester).values()) == {RunPurpose.REBUILD} or before[1:]
     last = after[-1].name
     assert purposes(tester)["a"] is RunPurpose.REBUILD
-    assert tester.launches(last)[-1].purpose is RunPurpose.REBUILD
+    assert tester.launches(last)[-1].work.purpose is RunPurpose.REBUILD
     assert len(tester.launches(last)) == 1
 
 
@@ -153,7 +153,7 @@ def test_a_run_of_the_maker_that_is_under_way_counts_as_made_before(edit):
     write(tester)
     edit(tester, dataflow(source("a"), reader("b", x="a.u")))
     settle(tester)
-    assert tester.launches("b")[-1].purpose is RunPurpose.REBUILD
+    assert tester.launches("b")[-1].work.purpose is RunPurpose.REBUILD
 
 
 def test_a_stage_that_reads_another_maker_begins_anew(edit):

@@ -206,16 +206,16 @@ class World:
             self.tester.pass_time(100)
             return
         launch = next(one for one in reversed(self.tester.launches(name)) if one.run == run.run)
-        if action.stage is None:
+        if name not in self.tester.engine.stages:
             self.show(launch)
             self.tester.finish(name)
             return
         known, since = self.committed.get(launch.previous, (Counter(), 0))
-        if launch.purpose is RunPurpose.REBUILD:
+        if launch.work.purpose is RunPurpose.REBUILD:
             known, since = Counter(), 0
         cut = launch.cut.position(TOPIC, 0)
         came = self.of(action.spec.reads, since, cut)
-        for part in launch.taken.values():
+        for part in launch.work.taken.values():
             for increment in part.read:
                 came += self.made[increment.name]
         manifest = f"{name}/{run.run}-{run.attempt}"

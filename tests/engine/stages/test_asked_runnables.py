@@ -72,13 +72,12 @@ def say(tester: EngineTester, *, state: str = "null", **reads) -> list[str]:
 
 def read(tester: EngineTester) -> dict[str, list[int]]:
     """The indexes of what the last run reads, by flow."""
-    taken = tester.launches("b")[-1].taken
+    taken = tester.launches("b")[-1].work.taken
     return {flow: [one.index for one in part.read] for flow, part in taken.items()}
 
 
 def waits(tester: EngineTester) -> Mapping[str, list[int]]:
-    stage = tester.engine.actions["b"].stage
-    assert stage is not None
+    stage = tester.engine.stages["b"]
     return {name: [i.index for i in one.waiting] for name, one in stage.connectors.items()}
 
 
@@ -289,7 +288,7 @@ def test_who_is_restarted_at_any_point_reads_what_one_reads_that_never_was(happe
                 restarts -= 1
                 tester.restart()
                 tester.pass_time(0)
-        runs.append({(i.run, str(i.taken)) for i in tester.launches("b")})
+        runs.append({(i.run, str(i.work.taken)) for i in tester.launches("b")})
     assert runs[0] == runs[1]
 
 

@@ -79,8 +79,7 @@ def test_what_comes_for_a_stage_is_not_taken_while_it_waits_for_a_place():
     tester.request("a")
     tester.finish("a", made(0))
 
-    stage = tester.engine.actions["c"].stage
-    assert stage is not None
+    stage = tester.engine.stages["c"]
     assert stage.connectors["x"].view().waiting == 1
 
 

@@ -82,7 +82,7 @@ class World:
 
     def finish(self, name: str) -> None:
         run = self.runs()[name]
-        for flow, taken in run.taken.items():
+        for flow, taken in run.work.taken.items():
             assert taken.read == taken.removed
             self.read[name, flow] += [increment.name for increment in taken.read]
         produced = []
@@ -162,8 +162,7 @@ def test_each_increment_is_read_once_and_in_order_and_nobody_is_stuck(actions, p
     world.settle()
 
     for action in actions:
-        stage = world.tester.engine.actions[action.name].stage
-        assert stage is not None
+        stage = world.tester.engine.stages[action.name]
         for flow, connector in stage.connectors.items():
             waiting = [increment.name for increment in connector.waiting]
             assert world.read[action.name, flow] + waiting == world.made[connector.source.action]

@@ -23,6 +23,7 @@ from headgate.engine import (
     WatchedContainer,
     launched,
 )
+from headgate.engine.protocol.work import Maintain
 from headgate.events import Container, ContainerId, Item
 
 IN = ContainerId("in")
@@ -60,7 +61,7 @@ def last(tester: EngineTester, name: str) -> Launch:
 
 
 def reads(tester: EngineTester, name: str) -> dict[str, list[str]]:
-    taken = last(tester, name).taken
+    taken = last(tester, name).work.taken
     return {flow: [one.name for one in part.read] for flow, part in taken.items() if part.read}
 
 
@@ -76,7 +77,7 @@ def chain() -> EngineTester:
 
 def test_a_rebuild_runs_at_once_with_everything_and_whatever_the_bounds_say(chain: EngineTester):
     assert launched(chain.rebuild("a")) == ["a"]
-    assert last(chain, "a").purpose is RunPurpose.REBUILD
+    assert last(chain, "a").work.purpose is RunPurpose.REBUILD
 
 
 def test_who_reads_a_rebuilt_stage_begins_anew_with_what_it_makes_anew(chain: EngineTester):
@@ -88,11 +89,11 @@ def test_who_reads_a_rebuilt_stage_begins_anew_with_what_it_makes_anew(chain: En
     finish(chain, "b", "b2")
     assert finish(chain, "a", "whole") == ["b"]
     assert reads(chain, "b") == {"of_a": ["whole"]}
-    assert last(chain, "b").purpose is RunPurpose.REBUILD
+    assert last(chain, "b").work.purpose is RunPurpose.REBUILD
     finish(chain, "b", "b3")
     write(chain)
     finish(chain, "a", "a5")
-    assert last(chain, "b").purpose is RunPurpose.ADVANCE
+    assert last(chain, "b").work.purpose is RunPurpose.ADVANCE
 
 
 def test_a_run_under_way_ends_first_and_what_it_makes_is_not_read_beside_everything(
@@ -101,7 +102,7 @@ def test_a_run_under_way_ends_first_and_what_it_makes_is_not_read_beside_everyth
     write(chain)
     assert launched(chain.rebuild("a")) == []
     assert finish(chain, "a", "before") == ["a"]
-    assert last(chain, "a").purpose is RunPurpose.REBUILD
+    assert last(chain, "a").work.purpose is RunPurpose.REBUILD
     finish(chain, "a", "whole")
     assert reads(chain, "b") == {"of_a": ["whole"]}
 
@@ -119,7 +120,7 @@ def test_a_run_that_fails_while_a_rebuild_waits_for_its_end_gives_way(chain: Eng
     write(chain)
     chain.rebuild("a")
     assert launched(chain.fail("a")) == ["a"]
-    assert last(chain, "a").purpose is RunPurpose.REBUILD
+    assert last(chain, "a").work.purpose is RunPurpose.REBUILD
 
 
 def test_a_rebuild_lets_out_of_quarantine(chain: EngineTester):
@@ -138,7 +139,7 @@ def test_a_rebuild_that_is_given_up_is_what_the_next_run_is(chain: EngineTester)
         chain.pass_time(1000)
     chain.release("a")
     write(chain)
-    assert last(chain, "a").purpose is RunPurpose.REBUILD
+    assert last(chain, "a").work.purpose is RunPurpose.REBUILD
     finish(chain, "a", "whole")
     assert reads(chain, "b") == {"of_a": ["whole"]}
 
@@ -170,7 +171,7 @@ def test_a_rebuild_outlives_its_agent(chain: EngineTester):
     finish(chain, "a", "before")
     chain.restart()
     chain.pass_time(1)
-    assert last(chain, "a").purpose is RunPurpose.REBUILD
+    assert last(chain, "a").work.purpose is RunPurpose.REBUILD
     finish(chain, "a", "whole")
     assert reads(chain, "b") == {"of_a": ["whole"]}
 
@@ -204,14 +205,14 @@ def test_whatever_happens_a_stage_reads_all_since_the_last_rebuild_of_its_maker_
             run = tester.engine.actions[name].run
         if run is None or run.retry_at is not None:
             return
-        if run.purpose is RunPurpose.REBUILD:
+        if run.work.purpose is RunPurpose.REBUILD:
             made[name].clear()
         for flow in (f"of_{maker}" for maker in graph[name]):
-            if run.purpose is RunPurpose.REBUILD:
+            if run.work.purpose is RunPurpose.REBUILD:
                 read[name, flow] = []
-            taken = run.taken[flow].read if flow in run.taken else ()
+            taken = run.work.taken[flow].read if flow in run.work.taken else ()
             read.setdefault((name, flow), []).extend(one.name for one in taken)
-        if run.purpose.maintains:
+        if run.work.purpose.maintains:
             tester.finish(name, result="compacted")
             return
         made[name].append(run.run)
@@ -245,8 +246,7 @@ def test_whatever_happens_a_stage_reads_all_since_the_last_rebuild_of_its_maker_
         for maker in of:
             got = read.get((name, f"of_{maker}"), [])
             assert got == made[maker][: len(got)]
-            stage = tester.engine.actions[name].stage
-            assert stage is not None
+            stage = tester.engine.stages[name]
             waiting = stage.connectors[f"of_{maker}"].waiting
             assert got + [one.name for one in waiting] == made[maker]
 
@@ -257,7 +257,7 @@ def test_whatever_happens_a_stage_reads_all_since_the_last_rebuild_of_its_maker_
 def test_a_compaction_reads_nothing_and_gives_the_state_another_name(chain: EngineTester):
     assert launched(chain.compact("b")) == ["b"]
     launch = last(chain, "b")
-    assert (launch.purpose, launch.taken, launch.previous) == (RunPurpose.COMPACT, {}, "state")
+    assert (launch.work, launch.previous) == (Maintain(wholly=True), "state")
     chain.finish("b", result="compacted")
     write(chain)
     finish(chain, "a", "a2")
@@ -268,7 +268,7 @@ def test_what_comes_during_a_compaction_waits_for_its_end(chain: EngineTester):
     chain.compact("a")
     assert write(chain) == []
     assert launched(chain.finish("a", result="compacted")) == ["a"]
-    assert last(chain, "a").purpose is RunPurpose.ADVANCE
+    assert last(chain, "a").work.purpose is RunPurpose.ADVANCE
 
 
 def test_a_compaction_that_is_given_up_leaves_the_stage_as_it_was(chain: EngineTester):
@@ -301,7 +301,7 @@ def test_upkeep_that_a_run_asks_for_is_a_run_of_its_own_once_nothing_is_active(
 ):
     assert launched(chain.compact("b", wholly=False)) == ["b"]
     launch = last(chain, "b")
-    assert (launch.purpose, launch.taken, launch.previous) == (RunPurpose.UPKEEP, {}, "state")
+    assert (launch.work, launch.previous) == (Maintain(wholly=False), "state")
     assert "its last run asked" in launch.cause.words
     assert launched(chain.finish("b")) == []  # there was nothing to do
     chain.compact("b")
@@ -313,7 +313,7 @@ def test_upkeep_gives_way_to_what_people_have_asked_for(chain: EngineTester):
     chain.compact("a")
     chain.compact("a", wholly=False)
     assert launched(chain.finish("a", result="state")) == ["a"]
-    assert last(chain, "a").purpose is RunPurpose.COMPACT
+    assert last(chain, "a").work.purpose is RunPurpose.COMPACT
 
 
 # -- what the first run of a rebuilt stage reads ---------------------------------------------------
@@ -352,7 +352,7 @@ def test_a_rebuilt_stage_reads_only_frames_that_belong_together():
     framed(tester, "l", "1", "2", "3")
     framed(tester, "r", "2", "3")
     finish(tester, "j", "j1")
-    taken = [launch.taken for launch in tester.launches("j")]
+    taken = [launch.work.taken for launch in tester.launches("j")]
     keys = [[one.read[0].key for one in run.values() if one.read] for run in taken]
     assert ["2", "2"] in keys
     assert all(len(set(of_run)) <= 1 for of_run in keys)
@@ -365,5 +365,5 @@ def test_a_stage_whose_maker_has_one_framing_key_is_rebuilt_with_nothing():
     finish(tester, "b", "b1")
     tester.rebuild("b", with_sources=True)
     framed(tester, "a", "1")
-    assert last(tester, "b").purpose is RunPurpose.REBUILD
+    assert last(tester, "b").work.purpose is RunPurpose.REBUILD
     assert reads(tester, "b") == {}

@@ -22,6 +22,7 @@ from headgate.engine import (
     SpecificationError,
     WatchedContainer,
     launched,
+    trigger_of,
 )
 from headgate.events import Container, ContainerId, Item
 
@@ -65,7 +66,7 @@ def made(flow: str, number: int, *, key: str | None = None) -> Produced:
 
 def names(tester: EngineTester, action: str) -> dict[str, list[str]]:
     """What the last launch of an action reads, by flow."""
-    taken = tester.launches(action)[-1].taken
+    taken = tester.launches(action)[-1].work.taken
     return {flow: [one.name for one in part.read] for flow, part in taken.items()}
 
 
@@ -123,7 +124,7 @@ def test_a_further_attempt_has_the_same_increments():
 
     first, second = tester.launches("b")
     assert (first.attempt, second.attempt) == (1, 2)
-    assert first.taken == second.taken
+    assert first.work == second.work
 
 
 def test_a_failed_run_puts_back_what_the_runnable_remembered():
@@ -263,8 +264,7 @@ def test_a_table_is_read_in_each_run_until_a_newer_one_takes_its_place():
     tester.release("b")
     assert names(tester, "b") == {"x": ["u-2"], "table": ["k-2"]}
     tester.finish("b")
-    read = tester.engine.actions["b"].stage
-    assert read is not None
+    read = tester.engine.stages["b"]
     assert [one.name for one in read.connectors["table"].waiting] == ["k-2"]
 
 
@@ -352,7 +352,7 @@ def test_what_another_specification_still_has_keeps_waiting():
     tester.finish("b")
     write(tester)
     tester.finish("a", made("u", 1))
-    assert tester.launches("b")[-1].taken["x"].read[0].index == 1  # numbered on
+    assert tester.launches("b")[-1].work.taken["x"].read[0].index == 1  # numbered on
 
 
 def test_a_wrong_runnable_is_refused_with_its_stage():
@@ -365,5 +365,5 @@ def test_what_says_when_is_known_by_its_own_kind():
     a, b = (tester.engine.actions[name].policy for name in "ab")
 
     assert (a.kind, b.kind) == ("bounds", "runnable")
-    assert a.trigger is not a
-    assert a.trigger.trigger is a.trigger
+    assert trigger_of(a) is not a
+    assert trigger_of(trigger_of(a)) is trigger_of(a)

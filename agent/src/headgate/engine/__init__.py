@@ -26,7 +26,6 @@ from headgate.engine.protocol.instructions import (
     RecordDecision,
     ScanContainer,
 )
-from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.runnables import (
     LARGEST_STATE,
     PYTHON_RUNNABLE,
@@ -70,6 +69,7 @@ from headgate.engine.protocol.stimuli import (
     TopicsOpened,
     WaveEnded,
 )
+from headgate.engine.protocol.work import RunPurpose
 from headgate.engine.spec.codecs import (
     LAYOUTS,
     Codec,
@@ -185,13 +185,13 @@ if TYPE_CHECKING:
         AdjusterExplanation,
         ContainerExplanation,
         Explanation,
-        FlowExplanation,
         UpdatesExplanation,
     )
     from headgate.engine.intake.duplicates import Deliveries
     from headgate.engine.intake.isolation import counted_part
     from headgate.engine.intake.rivals import Rivals
-    from headgate.engine.stages.connector import Connector, FlowView, Portion, Take
+    from headgate.engine.stages.coordination import FlowExplanation
+    from headgate.engine.stages.policy import trigger_of
     from headgate.engine.stages.rebuilding import Unrebuildable, rebuilt_together
     from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
     from headgate.engine.testing.tester import EngineTester, launched
@@ -280,7 +280,6 @@ __all__ = [
     "Condition",
     "ConditionError",
     "ConditionResult",
-    "Connector",
     "Consult",
     "Consulted",
     "ContainerExplanation",
@@ -303,7 +302,6 @@ __all__ = [
     "FlowExplanation",
     "FlowId",
     "FlowTaken",
-    "FlowView",
     "FramingKey",
     "FrequencyUnit",
     "GroupResult",
@@ -344,7 +342,6 @@ __all__ = [
     "PolicyFactory",
     "PolicyMaker",
     "PolicyReport",
-    "Portion",
     "PredecessorsResult",
     "Probe",
     "Produced",
@@ -388,7 +385,6 @@ __all__ = [
     "SpecificationError",
     "Stimulus",
     "Storage",
-    "Take",
     "Tick",
     "TopicSpec",
     "TopicsOpened",
@@ -445,6 +441,7 @@ __all__ = [
     "rounded_totals",
     "seconds_words",
     "signed_total",
+    "trigger_of",
     "with_triggers",
     "write_condition",
 ]
@@ -464,12 +461,13 @@ _LATE = {
         "core.engine": "Engine",
         "core.explain": (
             "ActionExplanation ActiveExplanation AdjusterExplanation ContainerExplanation "
-            "Explanation FlowExplanation UpdatesExplanation"
+            "Explanation UpdatesExplanation"
         ),
         "intake.duplicates": "Deliveries",
         "intake.isolation": "counted_part",
         "intake.rivals": "Rivals",
-        "stages.connector": "Connector FlowView Portion Take",
+        "stages.coordination": "FlowExplanation",
+        "stages.policy": "trigger_of",
         "stages.rebuilding": "Unrebuildable rebuilt_together",
         "testing.invariants": "BrokenInvariant check_invariants",
         "testing.tester": "EngineTester launched",

@@ -154,7 +154,7 @@ class Commands:
         return names
 
     def _has_failed(self, name: str) -> bool:
-        stage = self._state.engine.actions[name].stage
+        stage = self._state.engine.stages.get(name)
         failed = self._attempts.action_state(name) in {"retrying", "quarantined"}
         return failed or (stage is not None and bool(stage.failure))
 

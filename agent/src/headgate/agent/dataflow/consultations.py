@@ -11,7 +11,7 @@ from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
-from headgate.engine import Consult, Consulted, SpecificationError
+from headgate.engine import Consult, Consulted, SpecificationError, trigger_of
 from headgate.learning import LEARNED, Learned, Train
 from headgate.settings import shell_word
 
@@ -124,8 +124,8 @@ class Consultations:
         return frozenset(
             version
             for action in self._state.engine.actions.values()
-            if isinstance(action.policy.trigger, Learned)
-            for version in action.policy.trigger.models
+            if isinstance(trigger := trigger_of(action.policy), Learned)
+            for version in trigger.models
         )
 
     def ask(self, consult: Consult) -> None:

@@ -83,7 +83,7 @@ class Reporting:
                     last.get(action.name),
                     flows.get(action.name, ""),
                     ""
-                    if (stage := state.engine.actions[action.name].stage) is None
+                    if (stage := state.engine.stages.get(action.name)) is None
                     else stage.failure,
                     action.name,
                 )
@@ -105,7 +105,7 @@ class Reporting:
         words: dict[str, str] = {}
         engine = self._state.engine
         for action in self._state.dataflow.spec.actions:
-            stage = engine.actions[action.name].stage
+            stage = engine.stages.get(action.name)
             if stage is None:
                 continue
             known = engine.stage_flows(action.name)

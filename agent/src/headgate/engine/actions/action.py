@@ -9,9 +9,6 @@ from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEve
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
 from headgate.engine.spec.dataflow import ActionRole, ActionSpec, Bound, FirstChanges
-from headgate.engine.stages.connector import FlowView, Frame, Remembered
-from headgate.engine.stages.runnables.runnable import Answered
-from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import GONE, ContainerId, Cut
@@ -70,7 +67,6 @@ class Action:
         "shown",
         "since",
         "spec",
-        "stage",
         "state",
         "wait_until",
     )
@@ -80,8 +76,6 @@ class Action:
         self.policy = policy
         self.moments = policy.needs.moments
         """When its policy is asked."""
-        self.stage = None if spec.stage is None else Stage(spec.stage)
-        """None where it has no flows."""
         self.place = place
         """Its place in the launch order, predecessors first."""
         self.parts: dict[ContainerId, list[Part]] = {}
@@ -195,8 +189,6 @@ class Action:
         if self.run is not None:
             self.run.retry_at = _moved(self.run.retry_at, by)
             self.run.time_before = _moved(self.run.time_before, by)
-        if self.stage is not None:
-            self.stage.held_since = _moved(self.stage.held_since, by)
         for adjuster in self.adjusters:
             adjuster.move_times(by)
 
@@ -295,25 +287,6 @@ class ActionInputs:
     def probe(self, name: str) -> list[Part]:
         """Return what a probe has measured since its last reset, whichever action needs it."""
         return self._action.probes[name]
-
-    @property
-    def flows(self) -> dict[str, FlowView]:
-        """By name, what waits on the input flows of a stage."""
-        return {} if self._action.stage is None else self._action.stage.views()
-
-    @property
-    def remembered(self) -> Remembered:
-        """What the policy had remembered with the last run."""
-        return {} if self._action.stage is None else self._action.stage.remembered
-
-    @property
-    def answered(self) -> Answered | None:
-        """What was answered to what the runnable of a stage asked last."""
-        return None if self._action.stage is None else self._action.stage.answered
-
-    def frames(self, most: int) -> dict[str, tuple[Frame, ...]]:
-        """Return by input flow the oldest increments that wait, no more than so many."""
-        return {} if self._action.stage is None else self._action.stage.frames(most)
 
 
 class ActionMoment(ActionInputs):

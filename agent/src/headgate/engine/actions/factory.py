@@ -11,11 +11,12 @@ from headgate.engine.spec.dataflow import (
     SpecificationError,
     looped_flows,
 )
+from headgate.engine.stages.policy import StagePolicy, WheneverRunnable
 from headgate.engine.stages.runnables.table import make_runnable
+from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.bounds.policy import Bounded
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
 from headgate.engine.triggers.significance.policy import Searched, searched
-from headgate.engine.triggers.stages import StagePolicy, WheneverRunnable
 from headgate.engine.triggers.synchrony import Synchronous
 
 PolicyMaker = Callable[[DataflowSpec, Sequence[ActionSpec]], Mapping[str, TriggerPolicy]]
@@ -92,7 +93,7 @@ def _of_stages(
         except SpecificationError as error:
             problems += error.problems
         else:
-            made[name] = StagePolicy(policies[name], runnable, fed=bool(stage.inputs))
+            made[name] = StagePolicy(policies[name], runnable, Stage(stage))
     if problems:
         raise SpecificationError(tuple(problems))
     return made

@@ -10,7 +10,6 @@ from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Storage
 from headgate.engine.spec.dataflow import ActionRole, DataflowSpec, WatchedContainer, launch_order
-from headgate.engine.spec.stages import FlowId
 from headgate.engine.triggers.policy import ContainerWatch, Part, Probe, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import ContainerId, updates_topic
@@ -49,8 +48,6 @@ class Graph:
         """Inputs, by each container that they feed."""
         self.watchers: dict[ContainerId, list[Action]] = {}
         """Actions that are evaluated at writes, by each container that they watch."""
-        self.readers: dict[FlowId, list[tuple[Action, str]]] = {}
-        """Stages that read a flow, and their name for it."""
         probes: dict[str, list[Part]] = {}
         for action in self.actions.values():
             self._connect(action, probes)
@@ -68,9 +65,6 @@ class Graph:
         if action.is_input:
             for container in dict.fromkeys((*action.spec.writes, *action.spec.reads)):
                 self.feeders.setdefault(container, []).append(action)
-        if action.spec.stage is not None:
-            for name, source in action.spec.stage.inputs.items():
-                self.readers.setdefault(source, []).append((action, name))
         needs = action.policy.needs
         for watch in needs.watches:
             action.parts[watch.container] = list(self._watched(action, watch))
@@ -125,13 +119,6 @@ class Graph:
     def watching(self, cells: ContainerCells) -> list[Action]:
         """Return the actions whose policy watches these cells."""
         return [a for a in self.actions.values() if cells.watched.id in a.parts]
-
-    def producers(self, action: Action) -> list[Action]:
-        """Return the stages that feed an action's input flows."""
-        if action.spec.stage is None:
-            return []
-        sources = dict.fromkeys(source.action for source in action.spec.stage.inputs.values())
-        return [self.actions[name] for name in sources]
 
     def awaited(self, action: Action) -> list[str]:
         """Return the predecessors that have never run."""

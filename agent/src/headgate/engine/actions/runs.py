@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headgate.engine.protocol.increments import FlowTaken
 from headgate.engine.protocol.instructions import Cause
-from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.protocol.work import Ordinary, Work
 from headgate.events import Cut
 
 
@@ -60,7 +60,7 @@ TRANSITIONS: dict[tuple[RunState, RunEvent], RunState] = {
 
 
 class ActiveRun(Struct):
-    """A run that has not committed. Its attempts share the cut, the cause and ``previous``."""
+    """A run that has not committed. Its attempts share cut, cause, ``previous`` and work."""
 
     run: str
     attempt: int
@@ -78,10 +78,8 @@ class ActiveRun(Struct):
     """Attempts that were lost with their agent, since the last of which more is known."""
     previous: str = ""
     """The result that stood when it was launched."""
-    taken: dict[str, FlowTaken] = {}
-    """By input flow of a stage, the increments that it has taken."""
-    remembered_before: dict[str, int | str] = {}
-    purpose: RunPurpose = RunPurpose.ADVANCE
+    work: Work = Ordinary()
+    """What it does; of a stage, with what it has taken of the input flows."""
 
 
 class PastRun(Struct, frozen=True):
@@ -97,3 +95,4 @@ class PastRun(Struct, frozen=True):
     result: str = ""
     """What stands since: what its commit named or, where it named nothing, what stood before."""
     taken: dict[str, FlowTaken] = {}
+    """By input flow of a stage, the increments that it took."""

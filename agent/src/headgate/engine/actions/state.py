@@ -12,27 +12,14 @@ from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
 from headgate.engine.intake.duplicates import Deliveries
 from headgate.engine.intake.rivals import Rivals
-from headgate.engine.protocol.increments import FlowTaken
 from headgate.engine.spec.dataflow import DataflowSpec, check_specification
-from headgate.engine.spec.stages import FlowId
-from headgate.engine.stages.connector import Connector
-from headgate.engine.stages.garbage import needed
-from headgate.engine.stages.rebuilding import Unrebuildable, rebuilt_together
-from headgate.engine.stages.runnables.runnable import listed
-from headgate.engine.stages.turns import (
-    Hold,
-    OutputFlow,
-    Reader,
-    Turn,
-    first_of_circle,
-    hold_of,
-)
+from headgate.engine.stages.coordination import ASKING, Stages
+from headgate.engine.stages.turns import Turn
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
 from headgate.engine.tuning.resources import Machines
 from headgate.events import GONE, Cut, Dated
 
 READING = "its cells are being read again"
-ASKING = "its trigger waits for an answer"
 ANSWERED = (READING, ASKING)
 """What keeps an action from being evaluated, and goes by itself."""
 
@@ -79,6 +66,7 @@ class EngineState:
         """
         self.graph = Graph(self.spec, policies, self._storage, known)
         self.actions = self.graph.actions
+        self.stages = Stages([one.spec for one in self.actions.values()], policies, self)
         self.cells = self.graph.cells
 
     @property
@@ -114,10 +102,7 @@ class EngineState:
         standing = self._standing(action)
         if standing is not None:
             return standing
-        if action.stage is not None and action.stage.wanted.maintains:
-            return None  # it makes no increments
-        hold = self.hold(action)
-        return None if hold is None else f"it is held: {hold.words}"
+        return self.stages.held(action.name)
 
     def _standing(self, action: Action) -> str | None:
         """Return what keeps it, besides those that read its flows."""
@@ -128,14 +113,12 @@ class EngineState:
         awaited = self.graph.awaited(action)
         if awaited:
             return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
-        if action.stage is not None and action.stage.awaited:
-            makers = {action.stage.spec.inputs[flow].action for flow in action.stage.awaited}
-            return f"its state is made anew after that of {listed(tuple(sorted(makers)))}"
         if self.paused:
-            return "the dataflow is paused"
-        if action.stage is not None and not self.has_place:
-            return "others run, and no place is free"
-        if action.asking or (action.stage is not None and action.stage.asked is not None):
+            return self.stages.made_anew_after(action.name) or "the dataflow is paused"
+        waits = self.stages.waits_for(action.name)
+        if waits is not None:
+            return waits
+        if action.asking:
             return ASKING
         return READING if action.reading else None
 
@@ -148,86 +131,26 @@ class EngineState:
         runs = (action.run for action in self.actions.values())
         return sum(run is not None and run.retry_at is None for run in runs) < places
 
-    def hold(self, action: Action) -> Hold | None:
-        """Return which readers of its flows hold a stage; None where none do.
+    def launches(self, action: str) -> int:
+        """Return how many runs of an action were launched."""
+        return self.actions[action].number
 
-        Of stages that hold each other in a circle the one goes on whose turn it is.
-        """
-        hold = self._hold(action)
-        if hold is None or self.first_of_circle(action) is action:
-            return None
-        return hold
-
-    def first_of_circle(self, action: Action) -> Action | None:
-        """Return which stage goes on where a held one is in a circle of them; None: it waits."""
-        first = first_of_circle(
-            action.name, self._holders, lambda name: self.turn(self.actions[name])
-        )
-        return None if first is None else self.actions[first]
+    def is_due(self, action: str) -> bool:
+        """Return whether an action would run if no reader of its flows held it."""
+        one = self.actions[action]
+        if self._standing(one) is not None:
+            return False
+        return one.requested or one.policy.explain(ActionInputs(one, self.now), self.now).reached
 
     def turn(self, action: Action) -> Turn:
-        """Return the place of a stage among those that are due."""
-        held_since = None if action.stage is None else action.stage.held_since
-        return Turn(action.number, self.now if held_since is None else held_since)
-
-    def _hold(self, action: Action) -> Hold | None:
-        if action.stage is None:
-            return None
-        return hold_of(
-            OutputFlow(flow, tuple(self._readers(FlowId(action.name, flow))))
-            for flow in action.stage.spec.outputs
-        )
-
-    def _readers(self, flow: FlowId) -> Iterable[Reader]:
-        for action, name in self.graph.readers.get(flow, ()):
-            if action.stage is not None:
-                view = action.stage.connectors[name].view()
-                more = bool(view.unread) and name in action.policy.needs_more(self._inputs(action))
-                yield Reader(action.name, view, action.stage.spec.backlog, more)
-
-    def _holders(self, name: str) -> tuple[str, ...] | None:
-        """Return who holds a stage that is due; None where it is not."""
-        action = self.actions[name]
-        if self._standing(action) is not None:
-            return None
-        if (
-            not action.requested
-            and not action.policy.explain(self._inputs(action), self.now).reached
-        ):
-            return None
-        hold = self._hold(action)
-        return () if hold is None else hold.holders
-
-    def _inputs(self, action: Action) -> ActionInputs:
-        return ActionInputs(action, self.now)
+        """Return the place of an action among those that are due."""
+        return self.stages.turn(action.name)
 
     def needed_increments(self, made_by: str | None = None) -> frozenset[str]:
         """Return the names of increments that a stage may still read, of all or of one action."""
-        return needed(
-            (c for c in self._connectors() if made_by in {None, c.source.action}),
-            (part for part in self._taken() if made_by in {None, part.source.action}),
-        )
-
-    def _connectors(self) -> Iterable[Connector]:
-        for action in self.actions.values():
-            if action.stage is not None:
-                yield from action.stage.connectors.values()
-
-    def _taken(self) -> Iterable[FlowTaken]:
-        for action in self.actions.values():
-            if action.run is not None:
-                yield from action.run.taken.values()
-
-    def rebuilt_together(self, action: str, *, with_sources: bool) -> tuple[str, ...]:
-        """Return the stages that are rebuilt with one, itself included, makers first.
-
-        Raises:
-            Unrebuildable: it is no stage, or its inputs do not come anew.
-        """
-        flows = {name: a.stage.spec for name, a in self.actions.items() if a.stage is not None}
-        if action not in flows:
-            raise Unrebuildable(f"{action!r} is no stage and has no state")
-        return rebuilt_together(action, flows, with_sources=with_sources)
+        runs = (action.run for action in self.actions.values())
+        under_way = [run.work for run in runs if run is not None]
+        return self.stages.needed_increments(under_way, made_by)
 
     def parked(self, action: Action) -> str | None:
         """Return what a run waits for that somebody asked for; None where no such run waits."""

@@ -22,6 +22,7 @@ from headgate.engine.cells.columns import Detail
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts, plain_of
 from headgate.engine.checkpoint.snapshot import action_state, cells_state, frame_of, list_state
+from headgate.engine.stages.coordination import Stages
 
 Mark = Sequence[Any]
 """Of two states with equal marks the bytes are the same, but for how many updates are pending."""
@@ -42,7 +43,10 @@ class EncodedState:
     def write(self, state: EngineState, log: Changelog | None = None) -> bytes:
         """Return a snapshot of the state, without what the log has where there is one."""
         self._actions = _renewed(
-            self._actions, state.actions.values(), _mark_of_action, action_state
+            self._actions,
+            state.actions.values(),
+            partial(_mark_of_action, state.stages),
+            partial(_state_of_action, state.stages),
         )
         self._cells = _renewed(
             self._cells,
@@ -76,12 +80,15 @@ def _renewed(
     return renewed
 
 
-def _mark_of_action(action: Action) -> Mark | None:
+def _mark_of_action(stages: Stages, action: Action) -> Mark | None:
     if action.run is not None or action.adjusters or action.marks:
         return None  # these change in place
-    ended = action.ended
-    stage = None if action.stage is None else action.stage.save()
-    return plain_of(action), frozenset(ended) if ended else (), action.policy.save(), stage
+    ended = frozenset(action.ended) if action.ended else ()
+    return plain_of(action), ended, action.policy.save(), stages.save(action.name)
+
+
+def _state_of_action(stages: Stages, action: Action) -> Struct:
+    return action_state(action, stages)
 
 
 def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:

@@ -60,6 +60,7 @@ from headgate.engine.checkpoint.saved import (
 )
 from headgate.engine.intake.rivals import Rivals
 from headgate.engine.spec.reading import reading_of
+from headgate.engine.stages.coordination import Stages
 from headgate.engine.triggers.policy import TriggerPolicy
 from headgate.events import CLOCKS_APART, Cut, Dated
 
@@ -76,7 +77,7 @@ def state_of(state: EngineState, held: Iterable[ContainerCells]) -> EngineSnapsh
     """Return the engine's state with these of its cells, whole."""
     return msgspec.structs.replace(
         frame_of(state),
-        actions=tuple(action_state(action) for action in state.actions.values()),
+        actions=tuple(action_state(action, state.stages) for action in state.actions.values()),
         cells=tuple(cells_state(cells) for cells in held),
     )
 
@@ -167,6 +168,7 @@ def restore(
         action = state.actions.get(saved.name)
         if action is not None:
             _restore_action(action, saved)
+            state.stages.load(saved.name, saved.stage)
     numbers = {**snapshot.retired, **{saved.name: saved.number for saved in snapshot.actions}}
     for action in state.actions.values():
         action.number = numbers.pop(action.name, 0)
@@ -180,8 +182,8 @@ def restore(
     count_on(state, snapshot, {(stored.watched.id, stored.table) for _, stored in common})
 
 
-def action_state(action: Action) -> ActionState:
-    """Return what is saved of an action."""
+def action_state(action: Action, stages: Stages) -> ActionState:
+    """Return what is saved of an action, and of its flows."""
     return ActionState(
         **dict(zip(PLAIN_FIELDS, plain_of(action), strict=True)),
         name=action.name,
@@ -193,7 +195,7 @@ def action_state(action: Action) -> ActionState:
             for name, mark in action.marks.items()
             if mark.cut is not None
         ),
-        stage=None if action.stage is None else action.stage.save(),
+        stage=stages.save(action.name),
     )
 
 
@@ -225,8 +227,6 @@ def _restore_action(action: Action, state: ActionState) -> None:
             mark = action.marks.pop(fixed.name)
             mark.cut, mark.ended = fixed.cut, frozenset(fixed.ended)
             action.marks[fixed.name] = mark
-    if action.stage is not None and state.stage is not None:
-        action.stage.load(state.stage)
     action.take_limits()
 
 

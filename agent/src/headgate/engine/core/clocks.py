@@ -93,6 +93,7 @@ class Clocks:
         """Have everything happen so many seconds later, what is past included."""
         for action in self._state.actions.values():
             action.move_times(by)
+        self._state.stages.move_times(by)
         self._state.machines.move_times(by)
         if self.adjust_at is not None:
             self.adjust_at += by

@@ -18,12 +18,7 @@ from headgate.engine.checkpoint.snapshot import read_snapshot, restore, write_sn
 from headgate.engine.core.batch_intake import BatchIntake
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluator
-from headgate.engine.core.explain import (
-    Explanation,
-    StageFlows,
-    explain_dataflow,
-    stage_flows,
-)
+from headgate.engine.core.explain import Explanation, explain_dataflow
 from headgate.engine.core.intake import Intake
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
@@ -66,6 +61,8 @@ from headgate.engine.protocol.stimuli import (
 )
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.reading import Reading
+from headgate.engine.stages.coordination import StageFlows
+from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import Cut, DatedState
 
@@ -250,6 +247,11 @@ class Engine:
         return self.state.actions
 
     @property
+    def stages(self) -> Mapping[str, Stage]:
+        """By action, the flows of those that have any."""
+        return self.state.stages.by_action
+
+    @property
     def cells(self) -> Mapping[CellsPlace, ContainerCells]:
         """What is known of containers, by container and table."""
         return self.state.cells
@@ -324,7 +326,7 @@ class Engine:
         Raises:
             Unrebuildable: it is no stage, or its inputs do not come anew.
         """
-        return self.state.rebuilt_together(action, with_sources=with_sources)
+        return self.state.stages.rebuilt_together(action, with_sources=with_sources)
 
     def explain(self, now: float) -> Explanation:
         """Return, for each action, why it last ran and what is missing for it to run again."""
@@ -332,4 +334,4 @@ class Engine:
 
     def stage_flows(self, action: str) -> StageFlows:
         """Return what waits for a stage and who holds it, without the rest of an explanation."""
-        return stage_flows(self.state, self.actions[action])
+        return self.state.stages.explain(action)

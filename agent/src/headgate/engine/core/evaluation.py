@@ -14,7 +14,6 @@ from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
-from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.runnables import PYTHON_RUNNABLE, RunnableQuestion
 from headgate.engine.protocol.stimuli import Consulted
 from headgate.engine.spec.conditions import (
@@ -24,14 +23,14 @@ from headgate.engine.spec.conditions import (
     missing,
     reasons,
 )
-from headgate.engine.stages.connector import Take
 from headgate.engine.stages.turns import in_turn
 from headgate.engine.triggers.policy import (
     NeedsAnswer,
     NeedsReading,
-    NeedsRunnable,
+    Nothing,
     RunFirst,
     RunNow,
+    Verdict,
     WaitUntil,
 )
 from headgate.events import ContainerId
@@ -85,7 +84,8 @@ class Evaluator:
         for action in actions:
             if action.missed is None:
                 continue
-            if action.stage is not None and not read and not unanswered:
+            in_turn = self._state.stages.evaluated_in_turn(action.name)
+            if in_turn and not read and not unanswered:
                 self.wake(action, action.missed)
             else:
                 self.consider(action, action.missed, read=read, unanswered=unanswered)
@@ -93,8 +93,7 @@ class Evaluator:
     def place_freed(self) -> None:
         """Have the stages evaluated that may have waited for a place."""
         if self._state.spec.places is not None:
-            stages = (a for a in self._state.actions.values() if a.stage is not None)
-            self.take_up(stages)
+            self.take_up(self._state.actions[name] for name in self._state.stages.by_action)
 
     def consider(
         self, action: Action, moment: str, *, read: bool = False, unanswered: bool = False
@@ -112,36 +111,17 @@ class Evaluator:
             return
         obstacle = self._state.obstacle(action)
         if obstacle is not None:
-            if action.missed is None and moment is not AT_WRITE:
-                self._output.decide(
-                    DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment
-                )
-            action.missed = moment
-            if action.policy.blocking and action.run is not None:
-                action.found = action.policy.holding(ActionInputs(action, self._state.now))
-            self._wake_circle(action)
+            self._miss(action, moment, obstacle)
             return
-        stage = action.stage
-        if stage is not None and stage.wanted.maintains:
-            if moment != MAINTENANCE:
-                action.missed = action.missed or moment
-            elif action.missed == MAINTENANCE:
-                action.missed = None
-            asked = stage.wanted is RunPurpose.COMPACT
-            words = f"{'somebody' if asked else 'its last run'} asked for fewer files of its state"
-            self._launching.maintain(action, stage, Cause(MAINTENANCE, words))
+        if self._state.stages.needs_maintenance(action.name):
+            self._maintain(action, moment)
             return
         action.missed = None
+        if action.requested:
+            self._launch(action, moment, RunNow(_ASKED), Cause(ASKED, _ASKED.words))
+            return
         now = self._state.now
         inputs = ActionInputs(action, now, read=read)
-        if action.requested:
-            anew = stage is not None and stage.wanted is RunPurpose.REBUILD
-            take = Take() if anew else action.policy.take(inputs)
-            if isinstance(take, RunnableQuestion):
-                self._ask_runnable(action, moment, take, _ASKED)
-                return
-            self._launch(action, RunNow(_ASKED, take=take), Cause(ASKED, "somebody asked for it"))
-            return
         recorded = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
         if recorded and action.policy.stays_idle(inputs, now, action.wait_until):
             self._idle[action.name] += 1
@@ -149,45 +129,67 @@ class Evaluator:
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, now)
         action.found = action.policy.held_by(verdict.result)
-        if isinstance(verdict, RunNow):
-            words = f"{'; '.join(reasons(verdict.result))} ({moment})"
-            self._launch(action, verdict, Cause(moment, words, verdict.result))
-        elif isinstance(verdict, NeedsReading):
-            action.missed = moment
-            self._hold_for_reading(action, moment, verdict.result)
-        elif isinstance(verdict, RunFirst):
-            self._hold_for_others(action, moment, verdict)
-        elif isinstance(verdict, NeedsAnswer):
-            if not unanswered:
-                action.missed = moment
-                action.asking = True
-                self._policies.ask(action, verdict.question)
-            words = "nobody answers; " if unanswered else "an answer is waited for; "
-            self._skip(action, moment, verdict.result, kind=DecisionKind.HELD, prefix=words)
-        elif isinstance(verdict, NeedsRunnable):
-            self._ask_runnable(action, moment, verdict.question, verdict.result)
-        else:
-            if isinstance(verdict, WaitUntil):
-                action.wait_until = verdict.time
-                self._clocks.set(action)
-            self._skip(action, moment, verdict.result)
+        self._carry_out(action, moment, verdict, unanswered=unanswered)
 
-    def _ask_runnable(
-        self, action: Action, moment: str, question: RunnableQuestion, result: ConditionResult
+    def _miss(self, action: Action, moment: str, obstacle: str) -> None:
+        """Note that an action could not be evaluated."""
+        if action.missed is None and moment is not AT_WRITE:
+            self._output.decide(
+                DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment
+            )
+        action.missed = moment
+        if action.policy.blocking and action.run is not None:
+            action.found = action.policy.holding(ActionInputs(action, self._state.now))
+        self._wake_circle(action)
+
+    def _maintain(self, action: Action, moment: str) -> None:
+        """Launch a run of maintenance; what else the engine looked for waits for its end."""
+        if moment != MAINTENANCE:
+            action.missed = action.missed or moment
+        elif action.missed == MAINTENANCE:
+            action.missed = None
+        work = self._state.stages.maintain(action.name)
+        self._launching.launch_unread(action, Cause(MAINTENANCE, work.words), work)
+
+    def _carry_out(
+        self, action: Action, moment: str, verdict: Verdict, *, unanswered: bool
     ) -> None:
-        if action.stage is not None:
-            action.missed = moment
-            self._policies.ask_runnable(action, action.stage, question)
-            words = f"`{question.entry}` is asked what is read"
-            self._output.decide(DecisionKind.HELD, words, action, moment=moment, result=result)
+        """Do what a policy says."""
+        match verdict:
+            case RunNow(result):
+                words = f"{'; '.join(reasons(result))} ({moment})"
+                self._launch(action, moment, verdict, Cause(moment, words, result))
+            case NeedsReading(result):
+                action.missed = moment
+                self._hold_for_reading(action, moment, result)
+            case RunFirst():
+                self._hold_for_others(action, moment, verdict)
+            case NeedsAnswer(question, result):
+                if not unanswered:
+                    action.missed = moment
+                    action.asking = True
+                    self._policies.ask(action, question)
+                words = "nobody answers; " if unanswered else "an answer is waited for; "
+                self._skip(action, moment, result, kind=DecisionKind.HELD, prefix=words)
+            case WaitUntil(time, result):
+                action.wait_until = time
+                self._clocks.set(action)
+                self._skip(action, moment, result)
+            case Nothing(result):
+                self._skip(action, moment, result)
 
-    def _launch(self, action: Action, verdict: RunNow, cause: Cause) -> None:
-        stage, take = action.stage, verdict.take
-        if stage is not None and stage.wanted is RunPurpose.REBUILD:
-            found = action.policy.take(ActionInputs(action, self._state.now))
-            # A function of the user's is not asked about a rebuild.
-            take = stage.everything() if isinstance(found, RunnableQuestion) else found
-        self._launching.launch(action, cause, verdict.mark, take)
+    def _launch(self, action: Action, moment: str, verdict: RunNow, cause: Cause) -> None:
+        """Launch an action, or have asked first what the run is to read."""
+        work = self._state.stages.begin(action.name, requested=action.requested)
+        if isinstance(work, RunnableQuestion):
+            action.missed = moment
+            self._policies.ask_runnable(action, work)
+            words = f"`{work.entry}` is asked what is read"
+            self._output.decide(
+                DecisionKind.HELD, words, action, moment=moment, result=verdict.result
+            )
+            return
+        self._launching.launch(action, cause, work, verdict.mark)
         self.wake_producers(action)
 
     # -- flows
@@ -198,19 +200,19 @@ class Evaluator:
 
     def wake_producers(self, action: Action) -> None:
         """Have those evaluated so that may have been held by what waited for an action."""
-        for producer in self._state.graph.producers(action):
+        for name in self._state.stages.producers(action.name):
+            producer = self._state.actions[name]
             if producer.missed is not None:
                 self.wake(producer, producer.missed)
 
     def _wake_circle(self, action: Action) -> None:
         """Note since when a stage is held; wake the one that goes on if they wait in a circle."""
-        if action.stage is None or action.run is not None or self._state.hold(action) is None:
+        if action.run is not None:
             return
-        if action.stage.held_since is None:
-            action.stage.held_since = self._state.now
-        first = self._state.first_of_circle(action)
+        first = self._state.stages.note_held(action.name)
         if first is not None:
-            self.wake(first, "stages hold each other, and it is its turn")
+            first_action = self._state.actions[first]
+            self.wake(first_action, "stages hold each other, and it is its turn")
 
     def settle(self) -> None:
         """Evaluate what was woken, or what policies want evaluated, in turn."""
@@ -227,7 +229,7 @@ class Evaluator:
         """Have a policy hear the answer to what it asked, and evaluate if that was waited for."""
         action = self._state.actions.get(stimulus.action)
         if action is not None and stimulus.kind == PYTHON_RUNNABLE:
-            if action.stage is not None and action.stage.answer(stimulus.answer, stimulus.reason):
+            if self._state.stages.answer(action.name, stimulus.answer, stimulus.reason):
                 self.take_up((action,))
                 self.wake_producers(action)  # it may have said that it needs more
             return
@@ -241,9 +243,7 @@ class Evaluator:
     def ask_again(self) -> None:
         """Ask the policies again whose answers nobody will give any more."""
         for action in self._state.actions.values():
-            asked = action.stage is not None and action.stage.asked is not None
-            if action.stage is not None:
-                action.stage.asked = None
+            asked = self._state.stages.forget_question(action.name)
             if action.asking or asked:
                 action.asking = False
                 self.take_up((action,))
@@ -323,7 +323,7 @@ class Evaluator:
         for action in graph.in_order(followers):
             if not action.moments.action_end:
                 continue
-            if action.stage is not None:
+            if self._state.stages.evaluated_in_turn(action.name):
                 self.wake(action, moment)
             else:
                 self.consider(action, moment)

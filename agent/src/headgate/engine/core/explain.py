@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from headgate.engine.actions.action import Action, ActionInputs
@@ -19,6 +17,7 @@ from headgate.engine.spec.conditions import (
     missing,
 )
 from headgate.engine.spec.dataflow import ActionRole
+from headgate.engine.stages.coordination import FlowExplanation
 from headgate.engine.triggers.bounds.measures import seconds_words
 from headgate.engine.triggers.policy import PolicyReport
 from headgate.engine.tuning.adjustment import Adjuster
@@ -51,31 +50,6 @@ class UpdatesExplanation(Struct, frozen=True):
     consumed: int
     taken: int
     pending: int
-
-
-class FlowExplanation(Struct, frozen=True):
-    """What waits on an input flow of a stage, whose producer is held from ``backlog`` unread on.
-
-    Increments with one framing key count as one in ``waiting`` and ``unread``; ``rows`` are those
-    of all that have come, which may be more: the newest of a framing of one's own is not complete.
-    """
-
-    flow: str
-    source: str
-    waiting: int
-    unread: int
-    rows: int
-    backlog: int
-
-
-class StageFlows(Struct, frozen=True):
-    """What waits for a stage, and which have something unread of it, for which it is held.
-
-    Nothing of both for an action that is none.
-    """
-
-    flows: tuple[FlowExplanation, ...]
-    held_by: tuple[str, ...]
 
 
 class AdjusterExplanation(Struct, frozen=True):
@@ -192,7 +166,7 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         sentences.append(_active_words(action, now))
     elif needed:
         sentences.append(f"The next run {needed}.")
-    stage = stage_flows(state, action)
+    stage = state.stages.explain(action.name)
     if stage.flows:
         sentences.append(f"{_flow_words(stage.flows)}.")
     return ActionExplanation(
@@ -211,26 +185,9 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         requested=action.requested,
         flows=stage.flows,
         held_by=stage.held_by,
-        runnable_failure="" if action.stage is None else action.stage.failure,
+        runnable_failure=state.stages.failure(action.name),
         trigger="" if action.is_input else action.policy.kind,
     )
-
-
-def stage_flows(state: EngineState, action: Action) -> StageFlows:
-    """Return what waits for a stage and who holds it: nothing else of it is looked at."""
-    hold = state.hold(action)
-    return StageFlows(tuple(_flows(action)), () if hold is None else hold.holders)
-
-
-def _flows(action: Action) -> Iterable[FlowExplanation]:
-    stage = action.stage
-    if stage is None:
-        return
-    for name, connector in stage.connectors.items():
-        view = connector.view()
-        rows = sum(increment.rows for increment in connector.waiting)
-        source, backlog = str(connector.source), stage.spec.backlog
-        yield FlowExplanation(name, source, view.waiting, view.unread, rows, backlog)
 
 
 def _flow_words(flows: tuple[FlowExplanation, ...]) -> str:
@@ -299,23 +256,24 @@ def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
         return "has to be asked for"
     if state.paused:
         return "waits until the dataflow is resumed"
-    if action.stage is not None and action.stage.asked is not None:
-        return f"waits for what `{action.stage.asked.entry}` says is to be read"
+    question = state.stages.question(action.name)
+    if question is not None:
+        return f"waits for what `{question.entry}` says is to be read"
     if action.asking:
         return "waits for what its trigger has asked"
     if action.reading:
         return "waits for cells that are being read again"
-    hold = state.hold(action)
+    hold = state.stages.hold(action.name)
     if hold is not None:
         return f"is held: {hold.words}"
-    if result.reached and action.stage is not None and not state.has_place:
+    if result.reached and state.stages.waits_for_place(action.name):
         return "waits for its turn: others run, and no place is free"
     if result.reached:
-        return f"comes {_moments(action)}"
+        return f"comes {_moments(state, action)}"
     return f"needs {missing(result)}"
 
 
-def _moments(action: Action) -> str:
+def _moments(state: EngineState, action: Action) -> str:
     moments = []
     if action.moments.write:
         moments.append("at the next write")
@@ -323,7 +281,7 @@ def _moments(action: Action) -> str:
         moments.append("when a predecessor ends")
     if action.moments.every is not None:
         moments.append(f"within {seconds_words(action.moments.every)}")
-    if action.stage is not None and action.stage.spec.inputs:
+    if state.stages.producers(action.name):
         moments.append("when an increment comes")
     return " or ".join(moments)
 

@@ -9,12 +9,8 @@ from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
-from headgate.engine.protocol.purpose import RunPurpose
-from headgate.engine.stages.connector import Take
-from headgate.engine.stages.stage import Stage
+from headgate.engine.protocol.work import Work
 from headgate.events import Cut
-
-_NOTHING = Take()
 
 
 class Launching:
@@ -28,20 +24,10 @@ class Launching:
         self._clocks = clocks
         self._policies = policies
 
-    def launch(
-        self, action: Action, cause: Cause, mark: str | None = None, take: Take = _NOTHING
-    ) -> None:
-        """Begin a run on everything that has arrived, or had when its policy fixed a cut.
-
-        Of a stage's flows it takes what its policy says.
-        """
+    def launch(self, action: Action, cause: Cause, work: Work, mark: str | None = None) -> None:
+        """Begin a run on everything that has arrived, or had when its policy fixed a cut."""
         fixed = None if mark is None else action.marks[mark].cut
-        run = self._begun(action, cause, self._state.cut if fixed is None else fixed)
-        if action.stage is not None:
-            run.purpose, action.stage.wanted = action.stage.wanted, RunPurpose.ADVANCE
-            run.remembered_before = dict(action.stage.remembered)
-            run.taken = action.stage.take(take)
-            action.stage.held_since = None
+        run = self._begun(action, cause, work, self._state.cut if fixed is None else fixed)
         self._policies.launching(action)
         action.take(mark if fixed is not None else None)
         action.since = self._state.now
@@ -52,13 +38,11 @@ class Launching:
         self._clocks.set(action)
         self._order(action, run)
 
-    def maintain(self, action: Action, stage: Stage, cause: Cause) -> None:
+    def launch_unread(self, action: Action, cause: Cause, work: Work) -> None:
         """Begin a run that reads nothing: what has come, and what is due, waits for the next."""
-        run = self._begun(action, cause, action.seen)
-        run.purpose, stage.wanted = stage.wanted, RunPurpose.ADVANCE
-        self._order(action, run)
+        self._order(action, self._begun(action, cause, work, action.seen))
 
-    def _begun(self, action: Action, cause: Cause, cut: Cut) -> ActiveRun:
+    def _begun(self, action: Action, cause: Cause, work: Work, cut: Cut) -> ActiveRun:
         action.happen(RunEvent.DECIDED)
         action.number += 1
         state = self._state
@@ -73,6 +57,7 @@ class Launching:
             time_before=action.since,
             ended_before=action.ended,
             previous="" if action.last is None else action.last.result,
+            work=work,
         )
         return action.run
 
@@ -103,8 +88,7 @@ class Launching:
                 run.cause,
                 action.spec.timeout,
                 run.previous,
-                taken=run.taken,
-                purpose=run.purpose,
+                work=run.work,
             )
         )
 

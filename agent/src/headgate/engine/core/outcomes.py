@@ -15,10 +15,7 @@ from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
-from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
-from headgate.engine.spec.stages import FlowId
-from headgate.engine.stages.stage import Stage
 from headgate.events import Cut
 
 _ANEW = "its state is to be made anew"
@@ -79,7 +76,7 @@ class Outcomes:
                 pending.committed += consumed.updates
                 consumed.release()
             cells.columns.tidy()
-        if run.purpose.maintains:
+        if not run.work.consumes:
             self._maintained(action, stimulus)
             return
         result = run.previous
@@ -98,7 +95,7 @@ class Outcomes:
             run.launched_at,
             self._state.now,
             result,
-            taken=run.taken,
+            taken=run.work.taken,
         )
         self._policies.committed(action)
         self._deliver(action, run, stimulus)
@@ -119,32 +116,21 @@ class Outcomes:
     def _deliver(
         self, action: Action, run: ActiveRun, stimulus: RunFinished | RunRehearsed
     ) -> None:
-        """Hand what a stage has made to those that read it; have it look at what waits for it."""
-        stage = action.stage
-        if stage is None:
-            return
+        """Hand what a run has made to those that read it; evaluate what waits for it."""
+        stages, evaluator = self._state.stages, self._evaluator
         if isinstance(stimulus, RunRehearsed):
-            self._put_back(stage, run)
+            stages.give_back(action.name, run.work)
             return
-        # What is to be made anew once more is not what its readers wait for.
-        again = stage.wanted is RunPurpose.REBUILD
-        purpose = RunPurpose.ADVANCE if again else run.purpose
-        numbered = stage.number(stimulus.produced)
-        # Of a flow of which a rebuilt stage has made nothing, too, nothing else is to come.
-        flows = stage.spec.outputs if purpose is RunPurpose.REBUILD else numbered
-        for flow in flows:
-            increments = numbered.get(flow, [])
-            for reader, name in self._state.graph.readers.get(FlowId(action.name, flow), ()):
-                if reader.stage is not None:
-                    reader.stage.deliver(name, increments, purpose)
-                    self._evaluator.wake(reader, f"increment of `{flow}` by `{action.name}`")
-                    self._evaluator.wake_producers(reader)
-        unknown = dict.fromkeys(o.flow for o in stimulus.produced if o.flow not in stage.made)
-        if unknown:
-            names = ", ".join(map(repr, unknown))
+        delivery = stages.commit(action.name, run.work, stimulus.produced)
+        for flow, name in delivery.readers:
+            reader = self._state.actions[name]
+            evaluator.wake(reader, f"increment of `{flow}` by `{action.name}`")
+            evaluator.wake_producers(reader)
+        if delivery.unknown:
+            names = ", ".join(map(repr, delivery.unknown))
             self._output.refuse(f"increments of {names}, which are no flows of it", action)
-        if any(view.waiting for view in stage.views().values()):
-            self._evaluator.wake(action, f"end of `{action.name}`")
+        if delivery.more_waits:
+            evaluator.wake(action, f"end of `{action.name}`")
 
     def failed(self, stimulus: RunFailed) -> None:
         """Count a failure of the active attempt."""
@@ -174,7 +160,7 @@ class Outcomes:
         run.failures += 1
         run.failure = action.failure = reason
         self._evaluator.place_freed()
-        if action.stage is not None and action.stage.wanted is RunPurpose.REBUILD:
+        if self._state.stages.is_made_anew(action.name):
             self.withdraw(action, run, _ANEW)
             self._evaluator.take_up((action,))
             return
@@ -201,10 +187,9 @@ class Outcomes:
         """
         found = [self._state.actions[name] for name in names]
         for one in found:
-            if one.stage is not None:
-                one.stage.rebuild(one.stage.spec.inputs)
-                words = ": ".join(filter(None, (_ANEW, why)))
-                self._output.decide(DecisionKind.REBUILT, words, one)
+            self._state.stages.rebuild(one.name)
+            words = ": ".join(filter(None, (_ANEW, why)))
+            self._output.decide(DecisionKind.REBUILT, words, one)
             if one.run is not None and one.run.retry_at is not None:
                 self.withdraw(one, one.run, _ANEW)
             if one.state is RunState.QUARANTINED:
@@ -215,7 +200,7 @@ class Outcomes:
             self._evaluator.consider(one, ASKED)
 
     def _give_up(self, action: Action, run: ActiveRun) -> None:
-        if run.purpose.maintains:
+        if not run.work.consumes:
             self.withdraw(action, run, "the state is as good as it was")
             self._evaluator.take_up((action,))
             return
@@ -229,21 +214,13 @@ class Outcomes:
     def _return(self, action: Action, run: ActiveRun) -> None:
         """Put back what a run has consumed that comes to nothing."""
         action.run = None
-        if run.purpose.maintains:
+        if not run.work.consumes:
             return  # it has consumed nothing, and nobody has heard of it
         for cells, pending in action.all_parts():
             consumed = cells.watchers.consumed.pop(action.name, None)
             if consumed is not None:
                 pending.restore(consumed)
-        if action.stage is not None:
-            self._put_back(action.stage, run)
+        self._state.stages.give_back(action.name, run.work)
         action.since = run.time_before
         action.ended |= run.ended_before
         self._policies.failed(action)
-
-    def _put_back(self, stage: Stage, run: ActiveRun) -> None:
-        if stage.wanted is RunPurpose.REBUILD:
-            return  # all of it comes anew
-        stage.restore(run.taken, run.remembered_before)
-        if run.purpose is RunPurpose.REBUILD:
-            stage.wanted = RunPurpose.REBUILD

@@ -15,7 +15,6 @@ from headgate.engine.protocol.runnables import (
     encode_runnable,
 )
 from headgate.engine.protocol.stimuli import Consulted
-from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import Adopted, Ask, AskAgain, Response, Wave
 
 
@@ -65,10 +64,9 @@ class Policies:
         """Have a question of a policy answered outside the engine."""
         self._output.add(Consult(action.name, action.policy.kind, question))
 
-    def ask_runnable(self, action: Action, stage: Stage, question: RunnableQuestion) -> None:
-        """Have a question of the runnable of a stage answered outside the engine."""
-        asked = encode_runnable(stage.ask(question))
-        self._output.add(Consult(action.name, PYTHON_RUNNABLE, asked))
+    def ask_runnable(self, action: Action, question: RunnableQuestion) -> None:
+        """Have a question to the runnable of a stage answered outside the engine."""
+        self._output.add(Consult(action.name, PYTHON_RUNNABLE, encode_runnable(question)))
 
     def _moment(self, action: Action) -> ActionMoment:
         return ActionMoment(action, self._state.now, lambda: self._state.cut)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunEvent, RunState
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
@@ -11,7 +12,6 @@ from headgate.engine.core.moments import Moments
 from headgate.engine.core.outcomes import Outcomes
 from headgate.engine.core.output import Output
 from headgate.engine.protocol.instructions import DecisionKind
-from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.stimuli import (
     CompactionRequested,
     Paused,
@@ -73,8 +73,8 @@ class Requests:
         elif action is not None and action.state is RunState.QUARANTINED:
             action.requested = True
             self.release(Released(stimulus.now, stimulus.action))
-        elif action is not None and action.stage is not None and action.stage.failure:
-            action.stage.answered = None
+        elif action is not None and self._state.stages.failure(action.name):
+            self._state.stages.forget_answer(action.name)
             self._evaluator.consider(action, "retry")
         else:
             words = f"a retry of {stimulus.action!r}, of which nothing failed"
@@ -98,7 +98,7 @@ class Requests:
         """
         action = self._state.actions.get(stimulus.action)
         try:
-            names = self._state.rebuilt_together(
+            names = self._state.stages.rebuilt_together(
                 stimulus.action, with_sources=stimulus.with_sources
             )
         except Unrebuildable as error:
@@ -109,23 +109,22 @@ class Requests:
     def compact(self, stimulus: CompactionRequested) -> None:
         """Have a run of its own merge the files of a stage's state."""
         action = self._state.actions.get(stimulus.action)
-        stage = None if action is None else action.stage
-        if action is None or stage is None:
-            problem = f"{stimulus.action!r} is no stage and has no state"
-        elif action.last is None or not action.last.result:
-            problem = "it has no state yet"
-        elif action.state is RunState.QUARANTINED:
-            problem = "it is in quarantine: release it, or have it rebuilt"
-        elif stage.wanted is RunPurpose.REBUILD:
-            problem = "its state is made anew anyway"
-        else:
-            # What people ask for does all that upkeep would.
-            wholly = stimulus.wholly or stage.wanted is RunPurpose.COMPACT
-            stage.wanted = RunPurpose.COMPACT if wholly else RunPurpose.UPKEEP
+        problem = self._ask_for_maintenance(action, stimulus)
+        if action is not None and not problem:
             self._evaluator.consider(action, MAINTENANCE)
-            return
-        if stimulus.wholly:
+        elif stimulus.wholly:
             self._output.refuse(problem, action)
+
+    def _ask_for_maintenance(self, action: Action | None, stimulus: CompactionRequested) -> str:
+        """Have the next run maintain the state; return why it cannot, or nothing."""
+        stages = self._state.stages
+        if action is None or action.name not in stages.by_action:
+            return f"{stimulus.action!r} is no stage and has no state"
+        if action.last is None or not action.last.result:
+            return "it has no state yet"
+        if action.state is RunState.QUARANTINED:
+            return "it is in quarantine: release it, or have it rebuilt"
+        return stages.ask_for_maintenance(action.name, wholly=stimulus.wholly)
 
     def pause(self, _stimulus: Paused) -> None:
         """Launch nothing from here on."""

@@ -88,8 +88,7 @@ class SpecificationChanges:
         self._evaluator.take_up(state.actions.values())
         for action in state.actions.values():
             # With a definition code may have changed, too: a runnable may say something else now.
-            if action.stage is not None and action.stage.answered is not None:
-                action.stage.answered = None
+            if state.stages.forget_answer(action.name):
                 self._evaluator.wake(action, _CHANGED)
         self.begin_anew(before.read)
         other = [a for a in state.actions.values() if any(p not in kept for p in _places(a))]
@@ -114,14 +113,12 @@ class SpecificationChanges:
         for name, why in edits.contradicted.items():
             words = f"`{name}` was edited: {why}"
             try:
-                for one in state.rebuilt_together(name, with_sources=True):
+                for one in state.stages.rebuilt_together(name, with_sources=True):
                     together.setdefault(one, words)
             except Unrebuildable as error:
                 # They wait for each other, instead of going on with a state that is wrong.
                 for one in error.together:
-                    stage = state.actions[one].stage
-                    if stage is not None:
-                        stage.rebuild(stage.spec.inputs)
+                    state.stages.rebuild(one)
                 words = f"{words}; it cannot be rebuilt: {error}"
                 self._output.refuse(words, state.actions[name])
         for action in state.graph.in_order(together):

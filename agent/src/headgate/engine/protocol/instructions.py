@@ -7,8 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from headgate.engine.protocol.adjustments import Adjustment
-from headgate.engine.protocol.increments import FlowTaken
-from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.protocol.work import Ordinary, Work
 from headgate.engine.spec.conditions import ConditionResult
 from headgate.events import ContainerId, Cut
 
@@ -26,8 +25,7 @@ class Launch(Struct, frozen=True, tag="launch"):
     """Run the action on what its ``cut`` holds; ``since`` is the cut of its last committed run.
 
     ``previous`` is the result of the last committed run that had one. A further attempt has the
-    same run, cut, since, cause, previous, increments and purpose. The service saves a snapshot
-    first.
+    same run, cut, since, cause, previous and work. The service saves a snapshot first.
     """
 
     action: str
@@ -38,9 +36,7 @@ class Launch(Struct, frozen=True, tag="launch"):
     cause: Cause
     timeout: float | None = None
     previous: str = ""
-    taken: dict[str, FlowTaken] = {}
-    """By input flow of a stage, the increments that it reads, and those that it removes."""
-    purpose: RunPurpose = RunPurpose.ADVANCE
+    work: Work = Ordinary()
 
 
 class NotifyAt(Struct, frozen=True, tag="notify-at"):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.engine.protocol.increments import FlowTaken, Increment, Produced
-from headgate.engine.protocol.purpose import RunPurpose
 from headgate.engine.protocol.runnables import (
     RunnableAnswer,
     RunnableQuestion,
     decode_runnable_answer,
 )
+from headgate.engine.protocol.work import Advance, Maintain, Rebuild, RunPurpose, Work
 from headgate.engine.spec.stages import ActionFlows, RunnableSpec
 from headgate.engine.stages.connector import (
     Connector,
@@ -79,12 +79,25 @@ class Stage:
         self.answered: Answered | None = None
         """The last that was answered; None where none was since the last run."""
 
-    def views(self) -> dict[str, FlowView]:
-        """Return what waits on each input flow."""
+    @property
+    def flows(self) -> dict[str, FlowView]:
+        """What waits on each input flow."""
         return {name: connector.view() for name, connector in self.connectors.items()}
 
-    def take(self, take: Take) -> dict[str, FlowTaken]:
-        """Have a run take what its policy wants; return that by flow."""
+    def begin(self, take: Take) -> Advance | Rebuild:
+        """Have a run take what its policy wants; return its work."""
+        wanted, self.wanted = self.wanted, RunPurpose.ADVANCE
+        self.held_since = None
+        before = dict(self.remembered)
+        taken = self._take(take)
+        return Rebuild(taken) if wanted is RunPurpose.REBUILD else Advance(taken, before)
+
+    def maintain(self) -> Maintain:
+        """Return the work of a run that only maintains the state."""
+        wanted, self.wanted = self.wanted, RunPurpose.ADVANCE
+        return Maintain(wholly=wanted is RunPurpose.COMPACT)
+
+    def _take(self, take: Take) -> dict[str, FlowTaken]:
         taken: dict[str, FlowTaken] = {}
         for name, portion in take.portions.items():
             self.connectors[name], taken[name] = self.connectors[name].take(portion)
@@ -142,7 +155,7 @@ class Stage:
 
     def everything(self) -> Take:
         """Return what a run takes that begins with nothing: of each flow the oldest frame."""
-        return Take.oldest((name for name, view in self.views().items() if view.waiting), {})
+        return Take.oldest((name for name, view in self.flows.items() if view.waiting), {})
 
     def deliver(self, name: str, increments: Iterable[Increment], purpose: RunPurpose) -> None:
         """Queue what a run has made; nothing where another run will make all of it anew."""
@@ -152,12 +165,21 @@ class Stage:
             self.connectors[name] = Connector(self.connectors[name].source).enqueue(increments)
             self.awaited -= {name}
 
-    def restore(self, taken: Mapping[str, FlowTaken], remembered: Remembered) -> None:
-        """Put back what a run took that has come to nothing, and what was remembered before."""
-        for name, part in taken.items():
+    def give_back(self, work: Work) -> None:
+        """Put back what a run took that has come to nothing, and what was remembered before.
+
+        Nothing is put back while the state is to be made anew: then all increments come again.
+        """
+        if self.wanted is RunPurpose.REBUILD:
+            return
+        for name, part in work.taken.items():
             if name in self.connectors:
                 self.connectors[name] = self.connectors[name].restore(part)
-        self.remembered = remembered
+        match work:
+            case Advance(remembered_before=before):
+                self.remembered = before
+            case Rebuild():
+                self.wanted, self.remembered = RunPurpose.REBUILD, {}
 
     def number(self, produced: Iterable[Produced]) -> dict[str, list[Increment]]:
         """Return what a run has made, by output flow, numbered on from what was made before.

@@ -15,7 +15,7 @@ from headgate.engine.cells.elements import Key
 from headgate.engine.cells.pending import Pending
 from headgate.engine.cells.sums import RunningSum, Value, differs, distance, number
 from headgate.engine.core.engine import Engine
-from headgate.engine.protocol.purpose import RunPurpose
+from headgate.engine.protocol.work import RunPurpose
 from headgate.engine.spec.dataflow import ActionRole
 from headgate.engine.stages.stage import Stage
 
@@ -61,8 +61,9 @@ def check_invariants(engine: Engine) -> None:
             raise BrokenInvariant(f"{place}: nobody remembers that a run was asked for")
         if not action.ended <= set(action.spec.after):
             raise BrokenInvariant(f"{place}: {action.ended} are not all predecessors")
-        if action.stage is not None:
-            _check_stage(engine, action, action.stage, place)
+        stage = engine.stages.get(action.name)
+        if stage is not None:
+            _check_stage(engine, action, stage, place)
     for cells in engine.cells.values():
         _check_cells(engine, cells)
 
@@ -70,15 +71,16 @@ def check_invariants(engine: Engine) -> None:
 def _check_stage(engine: Engine, action: Action, stage: Stage, place: str) -> None:
     # What a run has taken is not put back where all comes anew.
     run = None if stage.wanted is RunPurpose.REBUILD else action.run
-    taken = {} if run is None else run.taken
+    taken = {} if run is None else run.work.taken
     if stage.awaited and stage.wanted is not RunPurpose.REBUILD:
         raise BrokenInvariant(f"{place}: {stage.awaited} are awaited, and nothing is made anew")
     if stage.asked is not None and (action.run is not None or action.missed is None):
         raise BrokenInvariant(f"{place}: its runnable is asked, and nobody waits for it")
     for name in stage.awaited:
         maker = engine.actions[stage.connectors[name].source.action]
-        anew = maker.run is not None and maker.run.purpose is RunPurpose.REBUILD
-        if not (anew or (maker.stage is not None and maker.stage.wanted is RunPurpose.REBUILD)):
+        anew = maker.run is not None and maker.run.work.purpose is RunPurpose.REBUILD
+        making = engine.stages.get(maker.name)
+        if not (anew or (making is not None and making.wanted is RunPurpose.REBUILD)):
             raise BrokenInvariant(f"{place}: `{maker.name}` is awaited, which is not made anew")
         if stage.connectors[name].waiting:
             raise BrokenInvariant(f"{place}: what waits on `{name}` is awaited anew")
@@ -93,7 +95,7 @@ def _check_stage(engine: Engine, action: Action, stage: Stage, place: str) -> No
             raise BrokenInvariant(
                 f"{waits}: {connector.read} of {len(connector.waiting)} that wait were read"
             )
-        source = engine.actions[connector.source.action].stage
+        source = engine.stages.get(connector.source.action)
         made = 0 if source is None else source.made[connector.source.flow]
         if indexes and indexes[-1] >= made:
             raise BrokenInvariant(f"{waits}: {indexes} wait, but {made} were made")

@@ -8,7 +8,7 @@ engine does everything else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
@@ -17,11 +17,8 @@ from msgspec import Struct
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending, PossibleIncrease
-from headgate.engine.protocol.runnables import RunnableQuestion
 from headgate.engine.spec.conditions import ConditionResult, Dimension
 from headgate.engine.spec.dataflow import Bound, DataflowSpec, Evaluation
-from headgate.engine.stages.connector import FlowView, Frame, Remembered, Take
-from headgate.engine.stages.runnables.runnable import Answered
 from headgate.events import ContainerId, Cut
 
 # -- what a policy needs
@@ -128,24 +125,6 @@ class Inputs(Protocol):
     def probe(self, name: str) -> Sequence[Part]:
         """Return what a probe has measured since its last reset, whichever action needs it."""
 
-    @property
-    def flows(self) -> Mapping[str, FlowView]:
-        """By name, what waits on the input flows of a stage."""
-
-    @property
-    def remembered(self) -> Remembered:
-        """What the policy had remembered with the last run, in ``Take``; {} before the first.
-
-        Of a run that is given up nothing is remembered.
-        """
-
-    @property
-    def answered(self) -> Answered | None:
-        """What was answered to what the runnable of a stage asked last, if no run came of it."""
-
-    def frames(self, most: int) -> Mapping[str, Sequence[Frame]]:
-        """Return by input flow the oldest increments that wait, no more than so many."""
-
 
 class Moment(Inputs, Protocol):
     """The same while something is heard: then probes may be reset, and cuts be fixed."""
@@ -172,8 +151,6 @@ class RunNow(Struct, frozen=True):
     result: ConditionResult
     mark: str | None = None
     """The cut to run with; what has arrived since stays pending. None: all that has arrived."""
-    take: Take = Take()
-    """Which increments of the input flows of a stage are read, and which removed."""
 
 
 class WaitUntil(Struct, frozen=True):
@@ -202,13 +179,6 @@ class NeedsAnswer(Struct, frozen=True):
     result: ConditionResult
 
 
-class NeedsRunnable(Struct, frozen=True):
-    """It may run, and code outside the engine says on what: have it asked, then ask again."""
-
-    question: RunnableQuestion
-    result: ConditionResult
-
-
 class RunFirst(Struct, frozen=True):
     """Run when others have: have them asked, in this order, and this one again when they have."""
 
@@ -216,7 +186,7 @@ class RunFirst(Struct, frozen=True):
     result: ConditionResult
 
 
-Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer | NeedsRunnable | RunFirst
+Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer | RunFirst
 
 
 class LimitsMoved(Struct, frozen=True):
@@ -303,24 +273,6 @@ class TriggerPolicy(ABC):
     def times(self, inputs: Inputs) -> Sequence[float]:  # noqa: ARG002 -- the interface
         """Return when it has to be asked, whatever else happens, in Unix seconds."""
         return ()
-
-    # -- flows
-
-    @property
-    def trigger(self) -> TriggerPolicy:
-        """What says when: itself, unless it is of a stage and decides besides what is read."""
-        return self
-
-    def needs_more(self, inputs: Inputs) -> Collection[str]:  # noqa: ARG002 -- the interface
-        """Return the input flows of which more must come before it can run."""
-        return ()
-
-    def take(self, inputs: Inputs) -> Take | RunnableQuestion:
-        """Return which increments a run reads and removes that somebody asked for.
-
-        Or what has to be answered first.
-        """
-        return Take(state=inputs.remembered)
 
     # -- bounds that hold writers back, or are adjusted
 

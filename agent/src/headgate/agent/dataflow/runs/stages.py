@@ -40,9 +40,10 @@ class Stages:
         found = []
         for spec in state.dataflow.spec.actions:
             action = state.engine.actions[spec.name]
-            if action.stage is None:
+            stage = state.engine.stages.get(spec.name)
+            if stage is None:
                 continue
-            makers = {action.stage.spec.inputs[flow].action for flow in action.stage.awaited}
+            makers = {stage.spec.inputs[flow].action for flow in stage.awaited}
             found.append(
                 StageStatus(
                     action=spec.name,
@@ -52,9 +53,9 @@ class Stages:
                     on_change=state.dataflow.on_change.get(spec.name, OnChange.REFUSE),
                     flows=explained[spec.name].flows,
                     held_by=explained[spec.name].held_by,
-                    wanted=action.stage.wanted,
+                    wanted=stage.wanted,
                     awaits=tuple(sorted(makers)),
-                    failure=action.failure or action.stage.failure,
+                    failure=action.failure or stage.failure,
                 )
             )
         return tuple(found)
@@ -111,7 +112,7 @@ class Stages:
                 f"`headgate stage rebuild {shell_word(state.name)} {shell_word(action)} "
                 "--with-sources` makes it anew"
             )
-        if known.stage is not None and known.stage.wanted is RunPurpose.REBUILD:
+        if state.engine.stages[action].wanted is RunPurpose.REBUILD:
             raise Refused(f"{action!r} of {state.name} is to be rebuilt, which leaves few files")
         before = known.run
         self._port.handle(CompactionRequested(now, action))
@@ -138,7 +139,7 @@ class Stages:
     def _require_stage(self, action: str) -> None:
         state = self._state
         state.require_step(action)
-        if state.engine.actions[action].stage is None:
+        if action not in state.engine.stages:
             raise Refused(f"{action!r} of {state.name} is a step and has no state; see `stage:`")
         if state.definition.shadow:
             raise Refused(

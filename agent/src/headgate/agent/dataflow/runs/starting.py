@@ -69,14 +69,14 @@ def stage_request(
         **files_of(dataflow, definition),
         **dataflow.topics,
     }
-    taken = {flow: part.read for flow, part in launch.taken.items()}
+    taken = {flow: part.read for flow, part in launch.work.taken.items()}
     return StageRequest(
         stage_location(dataflow, definition, stages),
         {flow: tuple(one.name for one in taken.get(flow, ())) for flow in stage.inputs},
         stage.outputs,
         tuple(sorted(needed)),
         dataflow.on_change.get(launch.action, OnChange.REFUSE),
-        launch.purpose,
+        launch.work.purpose,
         {name: known[name] for name in action.reads if name in known},
         {name: known[name] for name in action.writes if name in known},
         container_identities(dataflow),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
@@ -19,12 +20,12 @@ from headgate.engine.stages.runnables.runnable import (
     Waits,
     listed,
 )
+from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import (
     Inputs,
     Limits,
     Moment,
     Needs,
-    NeedsRunnable,
     Nothing,
     PolicyReport,
     Response,
@@ -51,17 +52,45 @@ class WheneverRunnable(TriggerPolicy):
 _ANY_TIME = TriggerResult(reached=True, words="it may run at any time")
 
 
-class StagePolicy(TriggerPolicy):
+class TakesIncrements(ABC):
+    """A facet of trigger policies: it decides which increments a run takes of the input flows."""
+
+    @property
+    @abstractmethod
+    def stage(self) -> Stage:
+        """The flows of the action, on which it decides."""
+
+    @property
+    @abstractmethod
+    def trigger(self) -> TriggerPolicy:
+        """The policy that says when."""
+
+    @abstractmethod
+    def needs_more(self) -> Collection[str]:
+        """Return the input flows of which more must come before the action can run."""
+
+    @abstractmethod
+    def take(self) -> Take | RunnableQuestion:
+        """Return which increments a run reads and removes, or what has to be answered first."""
+
+
+def trigger_of(policy: TriggerPolicy) -> TriggerPolicy:
+    """Return what says when an action runs: its policy, or the trigger within that."""
+    return policy.trigger if isinstance(policy, TakesIncrements) else policy
+
+
+class StagePolicy(TriggerPolicy, TakesIncrements):
     """Runs when the trigger of the stage says so, and its runnable finds what to read.
 
     To the trigger it makes no difference: what it needs, hears, saves and asks passes through.
     """
 
-    def __init__(self, trigger: TriggerPolicy, runnable: Runnable, *, fed: bool) -> None:
+    def __init__(self, trigger: TriggerPolicy, runnable: Runnable, stage: Stage) -> None:
         self._trigger = trigger
         self._runnable = runnable
-        self._fed = fed
-        """Whether the stage has input flows; if not, and no other trigger, it has to be asked."""
+        self._stage = stage
+        self._fed = bool(stage.spec.inputs)
+        """False if it has no input flows; with no other trigger it then has to be asked for."""
         self.needs = trigger.needs
         self.blocking = trigger.blocking
         self.adjustable: tuple[Bound, ...] = trigger.adjustable
@@ -72,55 +101,57 @@ class StagePolicy(TriggerPolicy):
         return self._trigger.kind
 
     @property
+    def stage(self) -> Stage:
+        """The flows of the action."""
+        return self._stage
+
+    @property
     def trigger(self) -> TriggerPolicy:
         """What says when."""
         return self._trigger
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
-        """Return what the trigger says; but what it runs for has to be there."""
+        """Return what the trigger says; but what it runs for has to be there.
+
+        ``RunNow`` also where the runnable has to be asked first: then ``take`` is the question.
+        """
         verdict = self._trigger.judge(inputs, now)
-        found = self._find(inputs)
-        result = self._together(verdict.result, inputs, found)
-        if not isinstance(verdict, RunNow):
-            return replace(verdict, result=result)
-        match found:
-            case Take():
-                return replace(verdict, result=result, take=found)
-            case Asks(question):
-                return NeedsRunnable(question, result)
-            case _:
-                return Nothing(result)
+        found = self._find()
+        result = self._together(verdict.result, found)
+        if isinstance(verdict, RunNow) and not isinstance(found, Take | Asks):
+            return Nothing(result)
+        return replace(verdict, result=result)
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:
         """Return how far both are."""
-        return self._together(self._trigger.explain(inputs, now), inputs, self._find(inputs))
+        return self._together(self._trigger.explain(inputs, now), self._find())
 
-    def needs_more(self, inputs: Inputs) -> Collection[str]:
+    def needs_more(self) -> Collection[str]:
         """Return what the runnable waits for."""
-        found = self._find(inputs)
+        found = self._find()
         return found.flows if isinstance(found, Waits) else ()
 
-    def take(self, inputs: Inputs) -> Take | RunnableQuestion:
+    def take(self) -> Take | RunnableQuestion:
         """Return what the runnable finds; nothing where it finds that it cannot run."""
-        match self._find(inputs):
+        match self._find():
             case Take() as take:
                 return take
             case Asks(question):
                 return question
             case _:
-                return Take(state=inputs.remembered)
+                return Take(state=self._stage.remembered)
 
-    def _find(self, inputs: Inputs) -> Finding:
+    def _find(self) -> Finding:
         if not self._fed and isinstance(self._trigger, WheneverRunnable):
             return Waits(
                 "somebody to ask for it: it has no input flows, bounds or predecessors", ()
             )
-        return self._runnable.find(inputs)
+        return self._runnable.find(self._stage)
 
-    def _together(self, result: ConditionResult, inputs: Inputs, found: Finding) -> ConditionResult:
+    def _together(self, result: ConditionResult, found: Finding) -> ConditionResult:
         if not self._fed and not isinstance(self._trigger, WheneverRunnable):
             return result
-        flows = _flow_result(inputs, found)
+        flows = _flow_result(self._stage, found)
         if isinstance(self._trigger, WheneverRunnable):
             return flows
         return GroupResult("and", 2, result.reached and flows.reached, (result, flows))
@@ -194,8 +225,8 @@ class StagePolicy(TriggerPolicy):
         self._trigger.load(saved)
 
 
-def _flow_result(inputs: Inputs, found: Finding) -> TriggerResult:
-    unread: dict[str, float | str | None] = {n: v.unread for n, v in inputs.flows.items()}
+def _flow_result(stage: Stage, found: Finding) -> TriggerResult:
+    unread: dict[str, float | str | None] = {n: v.unread for n, v in stage.flows.items()}
     match found:
         case Waits(needed):
             words = f"{needed} is waited for"
