@@ -34,8 +34,7 @@ from headgate.engine import (
     check_specification,
     launched,
 )
-from headgate.engine.tuning.adjustment import Adjuster
-from headgate.engine.tuning.votes import together
+from headgate.engine.tuning.adjustment import Adjuster, together
 from headgate.events import ContainerId
 
 IN = ContainerId("in")

@@ -20,8 +20,7 @@ from headgate.engine.spec.dataflow import ActionRole
 from headgate.engine.stages.coordination import FlowExplanation
 from headgate.engine.triggers.bounds.measures import seconds_words
 from headgate.engine.triggers.policy import PolicyReport
-from headgate.engine.tuning.adjustment import Adjuster
-from headgate.engine.tuning.votes import together
+from headgate.engine.tuning.adjustment import Adjuster, together
 
 
 class ActiveExplanation(Struct, frozen=True):

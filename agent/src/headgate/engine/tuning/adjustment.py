@@ -10,7 +10,6 @@ from headgate.engine.protocol.adjustments import Adjustment, Assessment, Vote
 from headgate.engine.spec.conditions import Dimension
 from headgate.engine.spec.dataflow import Bound, Interval, SequenceUnit
 from headgate.engine.spec.references import AdjustmentSpec, FrequencyUnit
-from headgate.engine.tuning.votes import together
 
 _USUAL_WINDOWS = 10
 """Windows over which the usual frequency of writes is taken."""
@@ -18,6 +17,20 @@ _FIRST_USUAL = 2
 """Windows that must have passed before anything is usual."""
 _END = 1e-9
 """Distance from an end of the interval that is only rounding."""
+
+_TOGETHER: dict[frozenset[Vote], Vote] = {
+    frozenset({Vote.RESTRICT}): Vote.RESTRICT,
+    frozenset({Vote.NONE}): Vote.NONE,
+    frozenset({Vote.RELAX}): Vote.RELAX,
+    frozenset({Vote.RESTRICT, Vote.NONE}): Vote.RESTRICT,
+    frozenset({Vote.RELAX, Vote.NONE}): Vote.RELAX,
+    frozenset({Vote.RESTRICT, Vote.RELAX}): Vote.NONE,
+}
+
+
+def together(one: Vote, other: Vote) -> Vote:
+    """Return the outcome of two votes: equal, that; one is none, the other; opposed, none."""
+    return _TOGETHER[frozenset({one, other})]
 
 
 class UpdateCount(Struct, frozen=True, array_like=True):
