@@ -22,12 +22,12 @@ ROOMS = {
     "observer": {"wire", "hbase", "events", "settings", "observer", "client"},
     "agent": {
         *("flows", "engine", "learning", "replay", "agent", "spark", "local", "cli"),
-        "incremental",
+        *("incremental", "temporal"),
     },
 }
 ROOMS_TO_COME = {
     "observer": set[str](),
-    "agent": {"console", "temporal", "reuse"},
+    "agent": {"console", "reuse"},
 }
 TESTS_WITHOUT_ROOM = {
     *("stack", "bench", "fuzz", "mutants", "worlds", "faults", "soak"),

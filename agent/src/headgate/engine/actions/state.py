@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.factory import policies_of
 from headgate.engine.actions.graph import CellsPlace, Graph
+from headgate.engine.actions.makers import sources_of
 from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
@@ -18,6 +19,7 @@ from headgate.engine.stages.turns import Turn
 from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
 from headgate.engine.tuning.resources import Machines
 from headgate.events import GONE, Cut, Dated
+from headgate.temporal import Reflections, ReflectionTracker
 
 READING = "its cells are being read again"
 ANSWERED = (READING, ASKING)
@@ -68,6 +70,11 @@ class EngineState:
         self.actions = self.graph.actions
         self.stages = Stages([one.spec for one in self.actions.values()], policies, self)
         self.cells = self.graph.cells
+        self.reflect(Reflections())
+
+    def reflect(self, known: Reflections) -> None:
+        """Go on with what outputs are known to reflect."""
+        self.reflected = ReflectionTracker(sources_of(self.spec.actions), known)
 
     @property
     def cut(self) -> Cut:

@@ -23,6 +23,7 @@ from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts, plain_of
 from headgate.engine.checkpoint.snapshot import action_state, cells_state, frame_of, list_state
 from headgate.engine.stages.coordination import Stages
+from headgate.temporal import Reflections
 
 Mark = Sequence[Any]
 """Of two states with equal marks the bytes are the same, but for how many updates are pending."""
@@ -39,6 +40,7 @@ class EncodedState:
     def __init__(self) -> None:
         self._actions: dict[Action, Known] = {}
         self._cells: dict[ContainerCells, Known] = {}
+        self._reflections = Reflections(), Raw(_encode(Reflections()))
 
     def write(self, state: EngineState, log: Changelog | None = None) -> bytes:
         """Return a snapshot of the state, without what the log has where there is one."""
@@ -54,8 +56,12 @@ class EncodedState:
             partial(_mark_of_cells, log),
             partial(_state_of_cells, log),
         )
+        reflections = state.reflected.value
+        if self._reflections[0] is not reflections:
+            self._reflections = reflections, Raw(_encode(reflections))
         head = msgspec.structs.asdict(frame_of(state, log)) | {
             "version": SNAPSHOT_VERSION,
+            "reflections": self._reflections[1],
             "actions": [data for _, data in self._actions.values()],
             "cells": [data for _, data in self._cells.values()],
             "counts": Counts.of(state.cells.values()),

@@ -26,6 +26,7 @@ from headgate.engine.spec.reading import Reading
 from headgate.engine.stages.stage import StageState
 from headgate.engine.tuning.adjustment import AdjusterState
 from headgate.events import Cut, DatedState
+from headgate.temporal import Reflections
 
 SNAPSHOT_VERSION = 3
 """Version of the checkpoints that this code writes. Those of 2 had no counts in columns, those of 1
@@ -276,6 +277,7 @@ class EngineSnapshot(Struct, frozen=True):
     """They hold, whatever ``cells`` say of them; None where ``cells`` say it."""
     read: Reading = Reading()
     """Nothing in states of before."""
+    reflections: Reflections = Reflections()
 
 
 def counted(state: EngineSnapshot, counts: Counts) -> EngineSnapshot:

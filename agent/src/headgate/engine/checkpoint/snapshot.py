@@ -104,6 +104,7 @@ def frame_of(state: EngineState, log: Changelog | None = None) -> EngineSnapshot
             for observer, newest in rivals.newest.items()
         ),
         dated={table: dated.state() for table, dated in state.dated.items() if dated},
+        reflections=state.reflected.value,
     )
 
 
@@ -147,6 +148,7 @@ def restore(
     for table in dict.fromkeys(table for table, _, _ in rivals):
         state.rivals[table] = Rivals((who, when) for of, who, when in rivals if of == table)
     state.dated = {table: Dated(dated) for table, dated in snapshot.dated.items()}
+    state.reflect(snapshot.reflections)
     state.machines.take(snapshot.samples)
     common = [
         (cells, stored)

@@ -65,6 +65,7 @@ from headgate.engine.stages.coordination import StageFlows
 from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import Cut, DatedState
+from headgate.temporal import Reflections
 
 _NAMED = 500
 """Rows that a run hears of by name: 20 kB of what an attempt is given. The others count for their
@@ -310,6 +311,11 @@ class Engine:
             made_by: the action whose increments are meant; those of all where not given.
         """
         return self.state.needed_increments(made_by)
+
+    @property
+    def reflections(self) -> Reflections:
+        """What the outputs reflect: runs that have committed, and what these had read."""
+        return self.state.reflected.value
 
     @property
     def begun(self) -> frozenset[str]:

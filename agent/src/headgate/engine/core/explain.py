@@ -21,6 +21,7 @@ from headgate.engine.stages.coordination import FlowExplanation
 from headgate.engine.triggers.bounds.measures import seconds_words
 from headgate.engine.triggers.policy import PolicyReport
 from headgate.engine.tuning.adjustment import Adjuster, together
+from headgate.temporal import Reflections
 
 
 class ActiveExplanation(Struct, frozen=True):
@@ -121,6 +122,8 @@ class Explanation(Struct, frozen=True):
     paused: bool
     actions: tuple[ActionExplanation, ...]
     containers: tuple[ContainerExplanation, ...]
+    reflects: Reflections = Reflections()
+    """What outputs reflect: by action, the last committed run, and what that had read."""
 
 
 def explain_dataflow(state: EngineState, now: float) -> Explanation:
@@ -142,6 +145,7 @@ def explain_dataflow(state: EngineState, now: float) -> Explanation:
             )
             for cells in state.cells.values()
         ),
+        reflects=state.reflected.value,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from headgate.engine.actions.action import Action, ImpossibleTransition
+from headgate.engine.actions.makers import increments_read
 from headgate.engine.actions.runs import ActiveRun, RunEvent
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
-from headgate.engine.protocol.work import Work
+from headgate.engine.protocol.work import RunPurpose, Work
 from headgate.events import Cut
 
 
@@ -28,6 +29,8 @@ class Launching:
         """Begin a run on everything that has arrived, or had when its policy fixed a cut."""
         fixed = None if mark is None else action.marks[mark].cut
         run = self._begun(action, cause, work, self._state.cut if fixed is None else fixed)
+        anew = work.purpose is RunPurpose.REBUILD
+        self._state.reflected.launched(action.name, increments_read(work), anew=anew)
         self._policies.launching(action)
         action.take(mark if fixed is not None else None)
         action.since = self._state.now

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from headgate.engine.actions.action import Action
+from headgate.engine.actions.makers import read_part
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
@@ -99,6 +100,7 @@ class Outcomes:
         )
         self._policies.committed(action)
         self._deliver(action, run, stimulus)
+        self._note_reflected(action, run, stimulus)
         if not action.has_run:
             self._evaluator.first_run(action)
         self._evaluator.ended((action.name,), f"end of `{action.name}`")
@@ -131,6 +133,20 @@ class Outcomes:
             self._output.refuse(f"increments of {names}, which are no flows of it", action)
         if delivery.more_waits:
             evaluator.wake(action, f"end of `{action.name}`")
+
+    def _note_reflected(
+        self, action: Action, run: ActiveRun, stimulus: RunFinished | RunRehearsed
+    ) -> None:
+        """Note what the outputs of an action reflect now; a rehearsed run has written none."""
+        state = self._state
+        if isinstance(stimulus, RunRehearsed):
+            state.reflected.given_up(action.name)
+            return
+        launched, ended = (read_part(cut, state.spec, action.spec) for cut in (run.cut, state.cut))
+        made = tuple(one.name for one in stimulus.produced)
+        times = (run.launched_at, state.now)
+        state.reflected.committed(action.name, run.run, (launched, ended), times, made)
+        state.reflected.forget(state.needed_increments() if state.stages.by_action else ())
 
     def failed(self, stimulus: RunFailed) -> None:
         """Count a failure of the active attempt."""
@@ -221,6 +237,7 @@ class Outcomes:
             if consumed is not None:
                 pending.restore(consumed)
         self._state.stages.give_back(action.name, run.work)
+        self._state.reflected.given_up(action.name)
         action.since = run.time_before
         action.ended |= run.ended_before
         self._policies.failed(action)
