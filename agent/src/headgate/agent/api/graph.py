@@ -23,7 +23,7 @@ from headgate.flows import Dataflow
 
 
 class EdgeKind(StrEnum):
-    """What an edge says; its ends are of the kinds that stand in brackets."""
+    """Meanings of an edge; in brackets the kinds of its ends."""
 
     AFTER = "after"
     """The target waits for the source (action to action)."""
@@ -98,7 +98,7 @@ class ActionNode(Struct, frozen=True):
     condition: str
     """Its condition over its bounds; empty where it has none."""
     reached: bool
-    """Whether all that it waits for is there."""
+    """True if all that it waits for is there."""
     words: str
     """Why it last ran, and what is missing for the next run."""
     missing: str

@@ -79,7 +79,7 @@ class ActiveRun(Struct):
     previous: str = ""
     """The result that stood when it was launched."""
     work: Work = Ordinary()
-    """What it does; of a stage, with what it has taken of the input flows."""
+    """The work of the run; of a stage, with what it has taken of the input flows."""
 
 
 class PastRun(Struct, frozen=True):
@@ -95,4 +95,4 @@ class PastRun(Struct, frozen=True):
     result: str = ""
     """What stands since: what its commit named or, where it named nothing, what stood before."""
     taken: dict[str, FlowTaken] = {}
-    """By input flow of a stage, the increments that it took."""
+    """The increments that it took, by input flow of a stage."""

@@ -249,7 +249,7 @@ class Engine:
 
     @property
     def stages(self) -> Mapping[str, Stage]:
-        """By action, the flows of those that have any."""
+        """The flows of actions that have any, by action."""
         return self.state.stages.by_action
 
     @property
@@ -314,7 +314,7 @@ class Engine:
 
     @property
     def reflections(self) -> Reflections:
-        """What the outputs reflect: runs that have committed, and what these had read."""
+        """Runs that the outputs reflect: those that have committed, and what these had read."""
         return self.state.reflected.value
 
     @property

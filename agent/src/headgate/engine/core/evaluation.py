@@ -84,8 +84,8 @@ class Evaluator:
         for action in actions:
             if action.missed is None:
                 continue
-            in_turn = self._state.stages.evaluated_in_turn(action.name)
-            if in_turn and not read and not unanswered:
+            later = self._state.stages.evaluated_in_turn(action.name)
+            if later and not read and not unanswered:
                 self.wake(action, action.missed)
             else:
                 self.consider(action, action.missed, read=read, unanswered=unanswered)

@@ -123,7 +123,7 @@ class Explanation(Struct, frozen=True):
     actions: tuple[ActionExplanation, ...]
     containers: tuple[ContainerExplanation, ...]
     reflects: Reflections = Reflections()
-    """What outputs reflect: by action, the last committed run, and what that had read."""
+    """Runs that outputs reflect: by action the last committed one, and what that had read."""
 
 
 def explain_dataflow(state: EngineState, now: float) -> Explanation:

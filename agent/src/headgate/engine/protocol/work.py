@@ -1,4 +1,4 @@
-"""What a run does with the inputs and the state of its action: the work of a launch."""
+"""Work of a launch: what a run does with the inputs and the state of its action."""
 
 from __future__ import annotations
 
