@@ -202,13 +202,12 @@ def _bound(result: BoundResult) -> BoundFill:
 
 
 def _vector(result: VectorResult) -> VectorFill:
-    value, limit = result.value, result.limit
     return VectorFill(
         result.dimension.value,
-        value,
-        limit,
+        result.value,
+        result.limit,
         result.unit,
-        None if value is None or not limit else value / limit,
+        result.fill,
         result.reached,
         result.words,
     )

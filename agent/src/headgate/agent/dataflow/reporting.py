@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from headgate.agent.dataflow.consumption import Consumption
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import Continuation
@@ -15,7 +13,7 @@ from headgate.agent.dataflow.views import ActionStatus, FlowExplanation, FlowSta
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
-from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult, RunPurpose
+from headgate.engine import ActionRole, RunPurpose, leaves
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.learning import LEARNED, learned_actions
 from headgate.settings import shell_word
@@ -149,11 +147,11 @@ class Reporting:
         metrics.retention_used.replace({(topic,): share for topic, share in used.items()})
         metrics.bound_fill.replace(
             {
-                (explained.action, bound.bound, vector.dimension.value): vector.value / vector.limit
+                (explained.action, bound.bound, vector.dimension.value): fill
                 for explained in self._state.engine.explain(now).actions
-                for bound in _bounds(explained.result)
+                for bound in (() if explained.result is None else leaves(explained.result))
                 for vector in bound.vectors
-                if vector.value is not None and vector.limit
+                if (fill := vector.fill) is not None
             }
         )
 
@@ -266,11 +264,3 @@ class Reporting:
                 f"partition {bad.partition}, offset {bad.offset}: {bad.reason}"
             )
         return ""
-
-
-def _bounds(result: ConditionResult | None) -> Iterator[BoundResult]:
-    if isinstance(result, BoundResult):
-        yield result
-    elif isinstance(result, GroupResult):
-        for part in result.parts:
-            yield from _bounds(part)

@@ -195,6 +195,11 @@ class VectorResult(Struct, frozen=True):
     words: str
     missing: str = ""
 
+    @property
+    def fill(self) -> float | None:
+        """Part of the limit that is reached, above 1 beyond it; None while it is not known."""
+        return None if self.value is None or not self.limit else self.value / self.limit
+
 
 class BoundResult(Struct, frozen=True, tag="bound"):
     """A bound, reached when any of its vectors is."""
