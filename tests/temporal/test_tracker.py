@@ -83,6 +83,19 @@ def test_what_no_output_reflects_any_more_is_forgotten() -> None:
     assert set(clock.tracker.value.runs) == {"a3", "a4", "b1"}
 
 
+def test_looks_for_what_to_forget_are_rare_and_keep_what_is_there_in_bounds() -> None:
+    names = [f"n{number}" for number in range(50)]
+    apart = Sources(dict.fromkeys(names, ()), dict.fromkeys(names, ()), {})
+    clock, looked_at = Clock(ReflectionTracker(apart)), 0
+    for number in range(2000):
+        clock.run(names[number % len(names)], f"r{number}")
+        if clock.tracker.is_crowded:
+            looked_at += len(clock.tracker.value.runs)
+            clock.tracker.forget(())
+        assert len(clock.tracker.value.runs) <= 2 * len(names) + 11
+    assert looked_at <= 2.5 * 2000, "each run is looked at twice, or so"
+
+
 def test_actions_that_read_each_other_are_not_followed_for_ever() -> None:
     both = frozenset("ab")
     loop = Sources({"a": ("a", "b"), "b": ("a",)}, dict.fromkeys("ab", ()), {"a": both, "b": both})

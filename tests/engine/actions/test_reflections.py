@@ -116,4 +116,8 @@ def test_of_flows_the_increments_count_that_were_read() -> None:
     assert reflected(tester)["reader"] == {"maker": ("flow-maker-1",) * 2}
     tester.finish("reader")
     assert reflected(tester)["reader"] == {"maker": ("flow-maker-2",) * 2}
-    assert tester.engine.reflections.made == {}
+    for number in range(3, 60):
+        wave(tester, b"%d" % number)
+        tester.finish("maker", Produced("out", f"increment-{number}", None, 1))
+        tester.finish("reader")
+        assert len(tester.engine.reflections.made) < 20, "those that were read are forgotten"

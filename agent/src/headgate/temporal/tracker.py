@@ -9,6 +9,8 @@ from msgspec import Struct
 from headgate.events import Cut
 from headgate.temporal.reflections import NOTHING, ReflectedRun, Reflections, Span
 
+_FEW = 10  # runs that are not worth a look
+
 
 class Sources(Struct, frozen=True):
     """Which actions make what another reads; all by the name of the action that reads.
@@ -40,7 +42,17 @@ class ReflectionTracker:
         self._launched = {name: runs for name, runs in saved.launched.items() if name in known}
         self._runs = dict(saved.runs)
         self._made = dict(saved.made)
+        self._kept = len(self._runs)
+        """How many runs were there after the last look for what can be forgotten."""
         self._value: Reflections | None = None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Return whether there are twice as many runs as after the last look for what to forget.
+
+        A look takes as long as there are runs, so that it may not follow each commit.
+        """
+        return len(self._runs) > 2 * self._kept + _FEW
 
     @property
     def value(self) -> Reflections:
@@ -128,6 +140,7 @@ class ReflectionTracker:
             for maker, span in run.inputs.items():
                 if maker not in circle:
                     waiting += (span.first, span.last)
+        self._kept = len(reached)
         if len(reached) < len(self._runs):
             self._runs = {name: run for name, run in self._runs.items() if name in reached}
             self._value = None

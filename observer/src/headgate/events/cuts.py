@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -69,6 +69,10 @@ class Cut(Struct, frozen=True):
     def has_lost(self, topic: str) -> bool:
         """Return whether records of a topic are known to be missing from there on."""
         return any(position < 0 for position in self.offsets.get(topic, ()))
+
+    def only(self, topics: Iterable[str]) -> Cut:
+        """Return a cut that says nothing of other topics."""
+        return Cut({t: self.offsets[t] for t in topics if t in self.offsets})
 
     def without(self, topics: Collection[str]) -> Cut:
         """Return a cut that says nothing of these topics."""

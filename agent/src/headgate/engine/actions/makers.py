@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from headgate.engine.protocol.work import Work
 from headgate.engine.spec.dataflow import ActionRole, ActionSpec, DataflowSpec
 from headgate.engine.spec.order import circles
-from headgate.events import ContainerId, Cut, updates_topic
+from headgate.events import ContainerId, updates_topic
 from headgate.temporal import Sources
 
 
@@ -40,10 +40,17 @@ def increments_read(work: Work) -> dict[str, Collection[str]]:
     return {maker: names for maker, names in found.items() if names}
 
 
-def read_part(cut: Cut, spec: DataflowSpec, action: ActionSpec) -> Cut:
-    """Return a cut with no other topics than those of the tables that an action reads."""
-    topics = {updates_topic(table) for table in spec.tables(action)}
-    return Cut({topic: offsets for topic, offsets in cut.offsets.items() if topic in topics})
+def topics_read(spec: DataflowSpec) -> dict[str, tuple[str, ...]]:
+    """Return the topics of the tables that each action reads."""
+    tables = {watched.id: watched.container.tables for watched in spec.containers}
+    return {
+        action.name: _distinct(
+            updates_topic(table)
+            for one in (*action.reads, *(bound.container for bound in action.bounds))
+            for table in tables[one]
+        )
+        for action in spec.actions
+    }
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.factory import policies_of
 from headgate.engine.actions.graph import CellsPlace, Graph
-from headgate.engine.actions.makers import sources_of
+from headgate.engine.actions.makers import sources_of, topics_read
 from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
@@ -74,6 +74,7 @@ class EngineState:
 
     def reflect(self, known: Reflections) -> None:
         """Go on with what outputs are known to reflect."""
+        self.topics_read = topics_read(self.spec)
         self.reflected = ReflectionTracker(sources_of(self.spec.actions), known)
 
     @property

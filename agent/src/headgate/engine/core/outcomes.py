@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from headgate.engine.actions.action import Action
-from headgate.engine.actions.makers import read_part
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
@@ -142,11 +141,13 @@ class Outcomes:
         if isinstance(stimulus, RunRehearsed):
             state.reflected.given_up(action.name)
             return
-        launched, ended = (read_part(cut, state.spec, action.spec) for cut in (run.cut, state.cut))
+        topics = state.topics_read[action.name]
+        cuts = run.cut.only(topics), state.deliveries.part(topics)
         made = tuple(one.name for one in stimulus.produced)
         times = (run.launched_at, state.now)
-        state.reflected.committed(action.name, run.run, (launched, ended), times, made)
-        state.reflected.forget(state.needed_increments() if state.stages.by_action else ())
+        state.reflected.committed(action.name, run.run, cuts, times, made)
+        if state.reflected.is_crowded:
+            state.reflected.forget(state.needed_increments() if state.stages.by_action else ())
 
     def failed(self, stimulus: RunFailed) -> None:
         """Count a failure of the active attempt."""

@@ -58,6 +58,10 @@ class Deliveries:
         """Where each topic is to be read on."""
         return Cut({topic: tuple(p) for topic, p in sorted(self.positions.items())})
 
+    def part(self, topics: Iterable[str]) -> Cut:
+        """Return where some topics are to be read on."""
+        return Cut({t: tuple(self.positions[t]) for t in topics if t in self.positions})
+
     def open(self, positions: Cut) -> None:
         """Begin to read topics; one that was read before stands where it did, or later."""
         for topic, given in positions.offsets.items():
