@@ -19,7 +19,7 @@ import pytest
 from headgate.local import Lifetime, LocalStack, LocalStackError, Progress
 
 KEY = "shared_stack"
-"""Of what each process is given: the file with the stack's addresses, once it is up."""
+"""Of what each process is given: the file with the stack's folder and addresses, once it is up."""
 
 
 class RunOver(Exception):
@@ -60,7 +60,8 @@ class SharedStack:
         stack = LocalStack(Path(self._folder.name), "tests", lifetime=Lifetime.WITH_CALLER)
         try:
             with suppress(RunOver):
-                self._publish(stack.up(self._listen).as_text())
+                addresses = stack.up(self._listen).as_text()
+                self._publish({"folder": str(stack.folder), **addresses})
                 self._over.wait()
         except LocalStackError as error:
             self._publish({"error": f"the stack does not start: {error}"})

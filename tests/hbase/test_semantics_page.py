@@ -7,6 +7,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "hbase-semantics.md").read_text()
 FACTS = {
     "facts": ROOT / "tests" / "stack" / "semantics" / "test_hbase_facts.py",
+    "log": ROOT / "tests" / "stack" / "semantics" / "test_write_ahead_log.py",
     "kafka": ROOT / "tests" / "stack" / "semantics" / "test_kafka_facts.py",
     "spark": ROOT / "tests" / "spark" / "source" / "test_spark_facts.py",
 }

@@ -5,8 +5,8 @@ its jars from the user's cache. It ends with the session, after Ctrl-C too, and 
 should pytest itself be killed. The processes of ``pytest -n`` share it (``shared_stack.py``).
 
 For quick iteration keep an instance running and let ``HEADGATE_TEST_STACK`` name a JSON file of
-its addresses; nothing is then started or stopped. What ``headgate local up --json`` prints will
-do, and so will plain port numbers::
+its addresses and its folder, as ``headgate local up --json`` prints them; nothing is then started
+or stopped::
 
     headgate local up --instance tests --json > stack.json
     HEADGATE_TEST_STACK=stack.json pytest -m stack
@@ -84,9 +84,10 @@ _SHARED_SECONDS = 3 * _START_SECONDS  # HBase, then the Thrift servers; Kafka be
 
 
 class RunningStack:
-    """Addresses of a running stack, and tables in it."""
+    """Addresses of a running stack, the folder of its files, and tables in it."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: Addresses, folder: Path) -> None:
+        self.folder = folder
         self.thrift1 = addresses.thrift1
         self.thrift2 = addresses.thrift2
         self.kafka = addresses.kafka
@@ -331,33 +332,34 @@ def stack(
     shared = getattr(request.config, "workerinput", {}).get(KEY)
     named = os.environ.get("HEADGATE_TEST_STACK", shared)
     if named:
-        yield RunningStack(_read_addresses(Path(named)))
+        yield _read_stack(Path(named))
         return
     private = LocalStack(tmp_path_factory.mktemp("stack"), "tests", lifetime=Lifetime.WITH_CALLER)
     try:
-        yield RunningStack(private.up())
+        yield RunningStack(private.up(), private.folder)
     finally:
         private.reset()  # nobody reads its data again: nothing has to end in order
 
 
-def _read_addresses(path: Path) -> Addresses:
+def _read_stack(path: Path) -> RunningStack:
     deadline = time.monotonic() + _SHARED_SECONDS
     while not path.exists():
         assert time.monotonic() < deadline, f"{path}, the stack's addresses, does not come"
         time.sleep(0.1)
     written = json.loads(path.read_text())
     assert "error" not in written, written["error"]
-    return Addresses(
+    addresses = Addresses(
         thrift1=_address(written["thrift1"]),
         thrift2=_address(written["thrift2"]),
         kafka=str(_address(written["kafka"])),
         zookeeper=_address(written["zookeeper"]),
     )
+    return RunningStack(addresses, Path(written["folder"]))
 
 
-def _address(written: str | int) -> Address:
-    host, _, port = str(written).rpartition(":")
-    return Address(host or "127.0.0.1", int(port))
+def _address(written: str) -> Address:
+    host, _, port = written.rpartition(":")
+    return Address(host, int(port))
 
 
 @pytest.fixture(scope="session")
@@ -390,9 +392,9 @@ def addresses(fragile: LocalStack) -> Addresses:
 
 
 @pytest.fixture
-def fragile_stack(addresses: Addresses) -> RunningStack:
+def fragile_stack(addresses: Addresses, fragile: LocalStack) -> RunningStack:
     """The stack that may be killed, as tests see the shared one."""
-    return RunningStack(addresses)
+    return RunningStack(addresses, fragile.folder)
 
 
 @pytest.fixture(scope="module")
