@@ -47,11 +47,13 @@ class Action:
         "failure",
         "found",
         "has_run",
+        "is_input",
         "last",
         "looked_at",
         "marks",
         "missed",
         "moments",
+        "name",
         "next_evaluation",
         "number",
         "parts",
@@ -73,6 +75,9 @@ class Action:
 
     def __init__(self, spec: ActionSpec, place: int, policy: TriggerPolicy) -> None:
         self.spec = spec
+        self.name = spec.name
+        self.is_input = spec.role is ActionRole.INPUT
+        """True where it is fed from outside and never launched."""
         self.policy = policy
         self.moments = policy.needs.moments
         """When its policy is asked."""
@@ -124,16 +129,6 @@ class Action:
         """When the trigger policy wants to be asked again."""
         self.looked_at = -math.inf
         """When it was last evaluated because its time had come."""
-
-    @property
-    def name(self) -> str:
-        """The action's name."""
-        return self.spec.name
-
-    @property
-    def is_input(self) -> bool:
-        """Whether it is fed from outside and never launched."""
-        return self.spec.role is ActionRole.INPUT
 
     def meet(self, cut: Cut, now: float) -> None:
         """Settle what a first run is shown of the topics that are read and it knows nothing of."""

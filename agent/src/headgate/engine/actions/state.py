@@ -108,7 +108,7 @@ class EngineState:
     def obstacle(self, action: Action) -> str | None:
         """Return what keeps an action from being evaluated now; None where nothing does."""
         standing = self._standing(action)
-        if standing is not None:
+        if standing is not None or action.name not in self.stages.by_action:
             return standing
         return self.stages.held(action.name)
 
@@ -123,9 +123,10 @@ class EngineState:
             return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
         if self.paused:
             return self.stages.made_anew_after(action.name) or "the dataflow is paused"
-        waits = self.stages.waits_for(action.name)
-        if waits is not None:
-            return waits
+        if action.name in self.stages.by_action:
+            waits = self.stages.waits_for(action.name)
+            if waits is not None:
+                return waits
         if action.asking:
             return ASKING
         return READING if action.reading else None

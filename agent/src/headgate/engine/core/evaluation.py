@@ -113,7 +113,8 @@ class Evaluator:
         if obstacle is not None:
             self._miss(action, moment, obstacle)
             return
-        if self._state.stages.needs_maintenance(action.name):
+        stages = self._state.stages
+        if action.name in stages.by_action and stages.needs_maintenance(action.name):
             self._maintain(action, moment)
             return
         action.missed = None
