@@ -16,39 +16,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Any
 
 import happybase
-import httpx
+from measuring.agents import Agent, agent_text, running_agents_observer, waited
 
-from headgate.cli.agent_client import connect
-from headgate.local import Addresses, Lifetime, LocalStack, start_process
-from headgate.observer import (
-    JournalSettings,
-    KafkaSettings,
-    Listener,
-    ObserverConfig,
-    ObserverProcess,
-)
+from headgate.local import Addresses, Lifetime, LocalStack
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "stack"))
 from free_ports import free_port
 
 GOAL = 20.0
 """Seconds after the lease's end until the first output, with a spare."""
-LONG = 300.0  # seconds until what must happen counts as missing
-LOOK = 0.05  # seconds between two looks
 STEPS = """
 def double(run):
     frame = run.read("input")
@@ -69,67 +54,6 @@ class Moments:
         self.output = output
 
 
-class Agent:
-    """``headgate agent`` in a process of its own.
-
-    Args:
-        name: its name.
-        text: its configuration.
-        directory: where that and its log lie.
-    """
-
-    def __init__(self, name: str, text: str, directory: Path) -> None:
-        configuration = directory / f"{name}.toml"
-        configuration.write_text(text)
-        self._log = directory / f"{name}.log"
-        command = [sys.executable, "-m", "headgate.cli", "agent", "--config", str(configuration)]
-        self._process: subprocess.Popen[bytes] = start_process(
-            command, os.environ, self._log, Lifetime.WITH_CALLER
-        )
-        found = waited(
-            lambda: re.search(r"^ready api=(\S+)$", self._log.read_text(), re.MULTILINE), name
-        )
-        self.client = connect(found[1], LONG)
-
-    def spares(self) -> int:
-        """Return how many spare sessions are warm."""
-        text = self.client.get("/metrics").text
-        found = re.search(r"^headgate_agent_spare_sessions (\S+)$", text, re.MULTILINE)
-        return int(float(found[1])) if found else 0
-
-    def has(self, flow: str) -> bool:
-        """Return whether it runs a dataflow, whose watches are in effect."""
-        try:
-            answer = self.client.get(f"/v1/flows/{flow}")
-        except httpx.HTTPError:
-            return False
-        return answer.status_code == 200 and answer.json()["status"]["phase"] == "running"
-
-    def kill(self) -> None:
-        """End it as a fault would."""
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        """End it in order."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait()
-        self.client.close()
-
-
-def waited(what: Callable[[], Any], words: str) -> Any:
-    """Return the first result that is true; ends the program where none comes."""
-    deadline = time.monotonic() + LONG
-    while True:
-        result = what()
-        if result:
-            return result
-        if time.monotonic() > deadline:
-            sys.exit(f"not within {LONG:g} s: {words}")
-        time.sleep(LOOK)
-
-
 class Bench:
     """An observer on the stack, and what takeovers are measured with.
 
@@ -146,27 +70,9 @@ class Bench:
         self._lease = lease
         self._ports = (free_port(), free_port())
 
-    @contextmanager
-    def observer(self) -> Iterator[None]:
+    def observer(self) -> AbstractContextManager[None]:
         """Have an observer run meanwhile."""
-        thrift1, thrift2 = self._ports
-        process = ObserverProcess(
-            ObserverConfig(
-                name="bench",
-                thrift1=Listener(f"127.0.0.1:{thrift1}", self._texts["thrift1"]),
-                thrift2=Listener(f"127.0.0.1:{thrift2}", self._texts["thrift2"]),
-                kafka=KafkaSettings(
-                    self._texts["kafka"], control_topic="headgate.control", partitions=4
-                ),
-                journal=JournalSettings(str(self._folder / "journal")),
-                lease_seconds=3.0,
-            ),
-            self._folder / "observer",
-        )
-        try:
-            yield
-        finally:
-            process.stop()
+        return running_agents_observer(self._texts, self._ports, self._folder)
 
     def takeover(self, spares: int) -> Moments:
         """Kill an owner and return when the other agent goes on."""
@@ -199,22 +105,9 @@ class Bench:
                 agent.stop()
 
     def _agent_text(self, name: str, identity: str, folder: Path, spares: int) -> str:
-        return f"""
-name = "{name}"
-api = "127.0.0.1:0"
-lease_seconds = {self._lease}
-[hbase]
-thrift2 = "127.0.0.1:{self._ports[1]}"
-state_table = "headgate-{identity}"
-[kafka]
-bootstrap = "{self._texts["kafka"]}"
-group = "agents-{identity}"
-control_topic = "headgate.control"
-partitions = 4
-[workers]
-directory = "{folder / name}"
-spares = {spares}
-"""
+        lease = f"lease_seconds = {self._lease}"
+        text = agent_text(name, identity, folder, self._texts, self._ports[1], lease)
+        return f"{text}spares = {spares}\n"
 
     def _dataflow(self, flow: str, source: str, target: str) -> str:
         return f"""

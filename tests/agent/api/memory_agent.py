@@ -16,8 +16,8 @@ from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions
 from headgate.agent.dataflow.views import FlowStatus, Phase, RebuildAnswer, RunAnswer, WaveStatus
 from headgate.agent.errors import Refused
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import FlowRows
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
 from headgate.agent.ownership.service import Agent
 from headgate.agent.ownership.submissions import Submissions
@@ -258,6 +258,7 @@ class MemoryAgent(Agent):
                 build=cast("Any", None),
                 refusal=lambda *_: None,
                 ended=lambda _: None,
+                threads=4,
                 supervision=self.supervision,
             ),
             threading.Event(),
@@ -278,7 +279,7 @@ class MemoryAgent(Agent):
     def host(self, definition: Definition) -> HostedFlow:
         """Run a dataflow here."""
         flow = HostedFlow(definition)
-        self._leases._hosted[flow.name] = cast("DataflowThread", flow)
+        self._leases._hosted[flow.name] = cast("HostedDataflow", flow)
         self._leases._epochs[flow.name] = self.take(flow.name)
         return flow
 

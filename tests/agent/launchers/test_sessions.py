@@ -228,7 +228,9 @@ def test_an_attempt_that_waits_for_the_worker_is_made_before_there_is_none(
     make_harness: Callable[..., SessionHarness],
 ) -> None:
     one = make_harness()
-    one.session.start(request("m:work"))
+    with one.session._lock:  # its thread has not looked at the configuration yet
+        one.session._request = request("m:work")
+        one.session._start = None
     one.session.use(None)
     assert isinstance(one.until(StepEnded), StepEnded)
     one.until(lambda r: isinstance(r, WorkerState) and r.words.startswith("none"))

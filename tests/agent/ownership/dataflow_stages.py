@@ -16,9 +16,10 @@ from thread_faults import WAIT, Faults, Heard, Log, never, until
 
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.kafka import broker as brokers
-from headgate.agent.kafka import feed as feeds
+from headgate.agent.kafka import feeds
 from headgate.agent.kafka.broker import KafkaBroker
-from headgate.agent.kafka.feed import FeedRecord, KafkaFeed
+from headgate.agent.kafka.feed import FeedRecord
+from headgate.agent.kafka.feeds import Feeds
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
@@ -54,10 +55,12 @@ def a_feed(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
         taken.extend(records)
         return True
 
-    feed = KafkaFeed({}, {"t": 1}, Cut({"t": (0,)}), deliver, heard.supervision)
+    shared = Feeds({}, heard.supervision)
+    shared.feed({"t": 1}, Cut({"t": (0,)}), deliver)
     until(lambda: {r.offset for r in taken} == set(range(len(values))), "records are missing")
-    feed.close()
-    assert {r.offset for r in taken if r.message is None} == {1}
+    shared.close()
+    assert [r.offset for r in taken if r.message is None] == [1]
+    assert [r.offset for r in taken] == list(range(len(values)))
 
 
 def the_control_topic(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
@@ -142,6 +145,7 @@ class Group:
                 build=self.runtimes.build,
                 refusal=lambda dataflow, definition: None,
                 ended=lambda name: None,
+                threads=4,
                 supervision=heard.supervision,
             ),
             self.halting,

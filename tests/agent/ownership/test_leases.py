@@ -140,6 +140,7 @@ class Looks:
                 build=lambda *_: pytest.fail("it may not run here"),
                 refusal=lambda *_: "it may not",
                 ended=lambda _: None,
+                threads=4,
                 supervision=Supervision(lambda _: None),
             ),
             self._halting,

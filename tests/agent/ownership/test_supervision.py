@@ -86,8 +86,7 @@ def test_all_threads_of_the_agent_are_made_where_they_are_supervised() -> None:
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] in {"Thread", "Timer", "ThreadPoolExecutor"}
     }
-    # The thread of a dataflow is not begun again: its owner makes another, from the checkpoint.
-    assert made == {"supervision.py", "ownership/dataflow_thread.py"}
+    assert made == {"supervision.py"}
 
 
 def test_what_fails_again_and_again_waits_longer_each_time_and_says_so() -> None:

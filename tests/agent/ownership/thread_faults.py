@@ -89,6 +89,8 @@ class Log:
         self.opened += 1
         return SimpleNamespace(
             assign=self._assign,
+            incremental_assign=self._assign,
+            incremental_unassign=lambda _: None,
             poll=self._poll,
             consume=lambda most, _=0.0: self._consume(most),
             subscribe=self._subscribe,

@@ -301,7 +301,6 @@ def test_more_records_than_may_wait_are_not_taken(
     made: list[Scan],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hosting, "ROOM", 0.0)
     monkeypatch.setattr(hosting, "BATCHES_WAITING", 2)
     store.want("t", "air", ALL)
     table = ScannedTable("t", settings)

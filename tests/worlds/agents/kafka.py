@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from simulation.broker import ScriptedBroker
 
-from headgate.agent.kafka.feed import FeedRecord, KafkaFeed
+from headgate.agent.kafka.feed import FeedRecord, record_of
 from headgate.events import ControlMessage, Cut
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ class HostileBroker(ScriptedBroker):
         self.world = world
         self.unsent: list[Callable[[], None]] = []
         """What its producer holds."""
-        self._reader = KafkaFeed.__new__(KafkaFeed)
         self._looked = world.lived
 
     def step(self) -> bool:
@@ -113,9 +112,7 @@ class HostileBroker(ScriptedBroker):
     def _record(self, place: tuple[str, int, int], message: Any) -> FeedRecord:
         if isinstance(message, Damaged):
             raw: Any = _Message(place, message.value, self.world.now)
-            record = KafkaFeed._record(self._reader, raw)
-            assert record is not None
-            return record
+            return record_of(raw)
         return FeedRecord(*place, message, self.world.now)
 
     def topics(self, tables: Iterable[str]) -> dict[str, int]:

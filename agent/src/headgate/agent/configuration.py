@@ -325,6 +325,8 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How long running steps may take at the end before they are stopped."""
     history: Count = 200
     """Runs kept and shown, per dataflow."""
+    dataflow_threads: Count = 32
+    """Most threads that carry dataflows: so many may wait for HBase or Kafka before others do."""
 
     @property
     def owner(self) -> str:

@@ -14,9 +14,11 @@ import anyio.to_thread
 import pytest
 
 from headgate.agent.api.access import Role
-from headgate.agent.ownership.dataflow_thread import DataflowThread
+from headgate.agent.ownership.dataflow_pool import DataflowPool
 from headgate.agent.ownership.flow_rows import FlowRow
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.service import Agent
+from headgate.agent.supervision import Supervision
 
 _WAITING = 60
 """More than there are threads for requests (40)."""
@@ -163,7 +165,8 @@ class Runtime:
 
 def test_a_dataflow_is_busy_only_while_a_piece_of_work_is_under_way() -> None:
     runtime = Runtime()
-    flow = DataflowThread("air", 1, lambda _: runtime, lambda *_: None)  # type: ignore[arg-type, return-value]
+    pool = DataflowPool(2, Supervision(lambda _: None))
+    flow = HostedDataflow("air", 1, pool, lambda _: runtime, lambda *_: None)  # type: ignore[arg-type, return-value]
     flow.begin()
     assert flow.call(lambda *_: 1).result(60) == 1
     under_way = flow.call(lambda one, _: one.work())  # type: ignore[attr-defined]
@@ -176,4 +179,5 @@ def test_a_dataflow_is_busy_only_while_a_piece_of_work_is_under_way() -> None:
     assert flow.busy_seconds(time.monotonic() + 100) == 0.0
     flow.stop(0.0, save=False)
     flow.join()
+    pool.close()
     assert flow.busy_seconds(time.monotonic() + 100) == 0.0

@@ -15,9 +15,8 @@ import uvicorn
 
 from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.kafka import retention
+from headgate.agent.kafka import feeds, retention
 from headgate.agent.kafka.broker import KafkaBroker
-from headgate.agent.kafka.feed import KafkaFeed
 from headgate.agent.kafka.retention import RetentionKeeper
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.launchers.warm.sessions import WarmSession
@@ -76,7 +75,7 @@ def faulty_consumer(kind: ThreadKind, name: str) -> None:
 
 
 faulty(ThreadKind.CONTROL, KafkaBroker, "_control_message")
-faulty(ThreadKind.FEED, KafkaFeed, "_hand_over")
+faulty(ThreadKind.FEED, feeds._Reader, "_deliver")
 faulty(ThreadKind.FLOW, Runtime, "tick")
 faulty(ThreadKind.SCAN, TableScan, "tick")
 faulty(ThreadKind.READ, scans, "read_chunk")

@@ -26,8 +26,8 @@ from headgate.agent.api.starting import (
     watches,
 )
 from headgate.agent.errors import Refused
-from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import FlowRow
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.ownership.submissions import tables_of
 from headgate.agent.state.sealed import Definition
@@ -56,7 +56,7 @@ class Definitions:
         self._peers = peers
 
     async def submit(
-        self, here: DataflowThread | None, body: SubmitRequest, dataflow: Dataflow
+        self, here: HostedDataflow | None, body: SubmitRequest, dataflow: Dataflow
     ) -> None:
         """Save a submitted dataflow, and go on with it where it runs here; not if it is the same.
 
@@ -71,7 +71,7 @@ class Definitions:
             await self._agent.blocking(lambda: _check_edit(running, dataflow))
             await self._replace(here, running, new, dataflow)
 
-    async def update(self, flow: DataflowThread, body: UpdateRequest) -> UpdateView:
+    async def update(self, flow: HostedDataflow, body: UpdateRequest) -> UpdateView:
         """Change a dataflow that runs here and return what has changed.
 
         Raises:
@@ -102,7 +102,7 @@ class Definitions:
         return UpdateView(await agent.row(flow.name), found)
 
     async def _replace(
-        self, flow: DataflowThread, old: Definition, new: DefinitionContent, dataflow: Dataflow
+        self, flow: HostedDataflow, old: Definition, new: DefinitionContent, dataflow: Dataflow
     ) -> None:
         """Go on with another definition, unless the one that runs says the same and is saved."""
         agent = self._agent

@@ -71,8 +71,8 @@ from headgate.agent.api.requests import (
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import FlowStatus, WaveStatus
 from headgate.agent.errors import Refused, UnknownDataflow
-from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import ELSEWHERE, FlowRow
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.state.run_records import RunRecord
 from headgate.agent.training.knowledge import Trimmed
@@ -127,7 +127,7 @@ class _Api:
         def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
             return runtime.reporting.status(now), tuple(runtime.history.records)
 
-        async def answer(flow: DataflowThread) -> FlowView:
+        async def answer(flow: HostedDataflow) -> FlowView:
             status, runs = await self._agent.call(flow, view)
             return FlowView(await self._agent.row(flow.name), status, runs)
 
@@ -136,7 +136,7 @@ class _Api:
     async def remove(self, request: Request) -> Response:
         name, knowledge = request.path_params["name"], knowledge_of(request)
 
-        async def remove(flow: DataflowThread) -> None:
+        async def remove(flow: HostedDataflow) -> None:
             await self._agent.remove(flow)
             await self._forget(name, knowledge)
 
@@ -179,7 +179,7 @@ class _Api:
     async def logs(self, request: Request) -> Response:
         asked = log_request(request.query_params)
 
-        async def answer(flow: DataflowThread) -> LogView:
+        async def answer(flow: HostedDataflow) -> LogView:
             run, path = await self._agent.call(
                 flow, lambda runtime, _: runtime.commands.log_of(asked.of, asked.attempt)
             )
@@ -278,7 +278,7 @@ class _Api:
     async def trim_knowledge(self, request: Request) -> Response:
         waves = (await body_of(request, TrimRequest)).waves
 
-        async def trim(flow: DataflowThread) -> Trimmed:
+        async def trim(flow: HostedDataflow) -> Trimmed:
             used = await self._agent.call(flow, lambda runtime, _: runtime.consultations.models())
             return await self._agent.blocking(
                 lambda: self._agent.knowledge.trim(flow.name, waves, used)
@@ -308,9 +308,9 @@ class _Api:
             await self._wait_settled(flow, number, seconds)
         return await self._called(request, lambda runtime, _: runtime.waves.status(number))
 
-    async def _wait_settled(self, flow: DataflowThread, number: int, seconds: float) -> None:
+    async def _wait_settled(self, flow: HostedDataflow, number: int, seconds: float) -> None:
         settled: Future[WaveStatus] = Future()
-        # Not to be cancelled: the dataflow's thread may set its result at the same moment.
+        # Not to be cancelled: the dataflow's turn may set its result at the same moment.
         settled.set_running_or_notify_cancel()
 
         def on_settled(status: WaveStatus) -> None:
@@ -350,7 +350,7 @@ class _Api:
         return await self._owner(request, lambda flow: self._agent.call(flow, work))
 
     async def _owner(
-        self, request: Request, work: Callable[[DataflowThread], Awaitable[Any]]
+        self, request: Request, work: Callable[[HostedDataflow], Awaitable[Any]]
     ) -> Response:
         name = request.path_params["name"]
         flow = self._agent.hosted(name)

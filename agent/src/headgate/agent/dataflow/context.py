@@ -72,7 +72,7 @@ class RuntimeContext(Struct, frozen=True):
     barrier_repeat: float
     history: int
     post: Callable[[Callable[[float], None]], None]
-    """Has a call made on the runtime's thread, with the time; for seams that answer later."""
+    """Has a call made on the runtime's next turn, with the time; for seams that answer later."""
     suspects: Suspects
     """Of the dataflow; they outlive the runtime."""
     deliver: Deliver

@@ -1,7 +1,8 @@
 """One dataflow on its agent: wires its parts, and lets time and messages reach them.
 
-A runtime belongs to one thread and has no clock: ``now`` (Unix seconds) comes with every call, and
-``due`` says when to call again. Everything slow is asked of a port and comes back as a call.
+A runtime is called by one thread at a time and has no clock: ``now`` (Unix seconds) comes with
+every call, and ``due`` returns when to call again. Everything slow is asked of a port and comes
+back as a call.
 """
 
 from __future__ import annotations

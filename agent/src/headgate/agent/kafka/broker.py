@@ -30,7 +30,8 @@ from confluent_kafka.admin import (
 
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
-from headgate.agent.kafka.feed import FETCH_WAIT, POLL, Deliver, Feed, KafkaFeed
+from headgate.agent.kafka.feed import Deliver, Feed
+from headgate.agent.kafka.feeds import FETCH_WAIT, POLL, Feeds
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.refusals import asking, is_refusal, refused
 from headgate.agent.kafka.retention import Retention, RetentionRefused
@@ -129,7 +130,7 @@ class KafkaBroker:
         self.cluster = ""
         """Kafka's name for itself, once it has answered."""
         self._observers = observers
-        self._supervision = supervision
+        self._feeds = Feeds(self._common, supervision)
         self._undelivered = undelivered
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
@@ -199,6 +200,7 @@ class KafkaBroker:
         self._stopping.set()
         if self._reader.is_alive():
             self._reader.join()
+        self._feeds.close()
         self._producer.flush(5.0)
 
     def topics(self, tables: Iterable[str]) -> dict[str, int]:
@@ -297,9 +299,9 @@ class KafkaBroker:
         partition = partition_of(name, self.flow_partitions)
         self._produce(FLOWS_TOPIC, name, name, partition)
 
-    def feed(self, topics: Mapping[str, int], cut: Cut, deliver: Deliver) -> KafkaFeed:
+    def feed(self, topics: Mapping[str, int], cut: Cut, deliver: Deliver) -> Feed:
         """See ``Broker``."""
-        return KafkaFeed(self._common, topics, cut, deliver, self._supervision)
+        return self._feeds.feed(topics, cut, deliver)
 
     def group(self, name: str) -> Consumer:
         """Return a consumer for the flows topic, a member of the agents' group."""

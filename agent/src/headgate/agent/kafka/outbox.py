@@ -17,7 +17,7 @@ class Outbox:
     Args:
         broker: publishes them.
         dataflow: whose they are.
-        post: has a call made on the dataflow's thread.
+        post: has a call made on the dataflow's turn.
         left: what an agent before had not delivered, as far as its last checkpoint knew.
     """
 

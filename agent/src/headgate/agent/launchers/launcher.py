@@ -66,7 +66,7 @@ class _Followed(Struct):
 
 
 class JobsLauncher:
-    """Looks after the jobs of one dataflow, on a thread of its own.
+    """Looks after the jobs of one dataflow, on a thread that lasts while there are any.
 
     Args:
         jobs: starts them and returns their states.
@@ -86,8 +86,7 @@ class JobsLauncher:
         self._stopping = threading.Event()
         self._supervision = supervision
         self._name = f"jobs-{name}"
-        self._thread = supervision.thread(ThreadKind.JOBS, self._name, self._follow, self._stopping)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def start(self, job: Job) -> None:
         """Begin an attempt; does not wait for anything but the start of a process."""
@@ -147,19 +146,32 @@ class JobsLauncher:
             self._closing = True
             self._stopping.set()
             self._changed.notify_all()
-        self._thread.join()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _begin(self) -> None:
+        """Have a thread look after jobs, the lock held."""
+        if self._thread is None:
+            self._thread = self._supervision.thread(
+                ThreadKind.JOBS, self._name, self._follow, self._stopping
+            )
+            self._thread.start()
 
     def _look_after(self, followed: _Followed) -> None:
         with self._changed:
             self._followed[followed.key] = followed
+            self._begin()
             self._changed.notify_all()
 
     def _follow(self) -> None:
         while True:
-            idle = LOOK if self._jobs.leaving() else None
+            leaving = self._jobs.leaving()
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._followed, idle)
                 if self._closing:
+                    return
+                if not self._followed and not leaving:
+                    self._thread = None
                     return
                 followed = list(self._followed.values())
             for one in followed:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.errors import Refused, Unreachable
-from headgate.agent.ownership.dataflow_thread import DataflowThread
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.leases import LeaseManager
 from headgate.agent.state.sealed import Owner, RowState, SetAside
 from headgate.agent.state.store import Listing, Listings
@@ -129,14 +129,14 @@ class FlowRows:
     Args:
         owner: this agent.
         leases: what runs here.
-        status: asks a dataflow's thread how it is, but not for long.
+        status: asks a dataflow how it is, but not for long.
     """
 
     def __init__(
         self,
         owner: Owner,
         leases: LeaseManager,
-        status: Callable[[DataflowThread], Awaitable[FlowStatus]],
+        status: Callable[[HostedDataflow], Awaitable[FlowStatus]],
     ) -> None:
         self._owner = owner
         self._leases = leases

@@ -14,8 +14,9 @@ from msgspec import Struct
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refused, Unreachable
 from headgate.agent.kafka.broker import KafkaBroker
-from headgate.agent.ownership.dataflow_thread import DataflowThread
+from headgate.agent.ownership.dataflow_pool import DataflowPool
 from headgate.agent.ownership.entrance import Presence
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.takeovers import Takeovers
 from headgate.agent.state.sealed import Definition, Owner, RowState
 from headgate.agent.state.store import Listing, Listings, Ownership, StateStore
@@ -37,12 +38,14 @@ class LeaseSettings(Struct, frozen=True):
     group: str
     owner: Owner
     lease: float
-    build: Callable[[DataflowThread, Ownership, Dataflow], Runtime]
-    """Makes the runtime of a dataflow, on its thread."""
+    build: Callable[[HostedDataflow, Ownership, Dataflow], Runtime]
+    """Makes the runtime of a dataflow, on its first turn."""
     refusal: Callable[[Dataflow, Definition], str | None]
     """Returns why a dataflow may not run here, in words."""
     ended: Callable[[str], None]
-    """Called with the name of each dataflow that has ended here, on its thread."""
+    """Called with the name of each dataflow that has ended here, on its last turn."""
+    threads: int
+    """Most threads that carry dataflows."""
     supervision: Supervision
     presence: Presence | None = None
     """Where the agent has a name that another could have, too."""
@@ -94,13 +97,14 @@ class LeaseManager:
         self._store = settings.store
         self._halting = halting
         self._stopping = threading.Event()
-        self._hosted: dict[str, DataflowThread] = {}
+        self._hosted: dict[str, HostedDataflow] = {}
         self._epochs: dict[str, int] = {}
         self._removing: set[str] = set()
         self._doubts = Doubts()
         self._takeovers = Takeovers()
         self._lock = threading.RLock()
         self._look = threading.Event()
+        self._pool = DataflowPool(settings.threads, settings.supervision)
         keep = settings.supervision.thread
         self._threads = [
             keep(ThreadKind.GROUP, "group", self._watch_flows, self._stopping),
@@ -133,18 +137,19 @@ class LeaseManager:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
+        self._pool.close()
 
     def look(self) -> None:
         """Look for dataflows to take over now rather than a moment later."""
         self._look.set()
 
-    def hosted(self, name: str) -> DataflowThread | None:
+    def hosted(self, name: str) -> HostedDataflow | None:
         """Return the dataflow if it runs here."""
         with self._lock:
             flow = self._hosted.get(name)
         return flow if flow is not None and flow.alive else None
 
-    def flows(self) -> tuple[DataflowThread, ...]:
+    def flows(self) -> tuple[HostedDataflow, ...]:
         """Return the dataflows that run here."""
         with self._lock:
             return tuple(self._hosted.values())
@@ -164,7 +169,7 @@ class LeaseManager:
         with self._lock:
             return self._takeovers.broken(self._hosted)
 
-    def remove(self, flow: DataflowThread) -> None:
+    def remove(self, flow: HostedDataflow) -> None:
         """End a dataflow that runs here and delete it from the store.
 
         Raises:
@@ -291,9 +296,10 @@ class LeaseManager:
             self._takeovers.refuse(name, definition.revision, f"it may not run here: {refused}")
             self._store.release(name, ownership.epoch)
             return
-        flow = DataflowThread(
+        flow = HostedDataflow(
             name,
             definition.revision,
+            self._pool,
             lambda hosted: self._settings.build(hosted, ownership, dataflow),
             lambda hosted, error: self._flow_ended(hosted, error, definition.revision),
         )
@@ -307,7 +313,7 @@ class LeaseManager:
         if not begins:
             self._store.release(name, ownership.epoch)
 
-    def _flow_ended(self, flow: DataflowThread, error: BaseException | None, revision: int) -> None:
+    def _flow_ended(self, flow: HostedDataflow, error: BaseException | None, revision: int) -> None:
         """Give up what has ended; ``revision`` is that of the definition with which it began."""
         try:
             self._settings.ended(flow.name)
@@ -327,7 +333,7 @@ class LeaseManager:
                 del self._hosted[flow.name]
         self._look.set()
 
-    def _release(self, flow: DataflowThread, error: BaseException | None) -> None:
+    def _release(self, flow: HostedDataflow, error: BaseException | None) -> None:
         with self._lock:
             # Before it is released: a renewal afterwards would take it back.
             mine = self._hosted.get(flow.name) is flow

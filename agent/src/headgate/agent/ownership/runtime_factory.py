@@ -24,7 +24,7 @@ from headgate.agent.launchers.warm.resting import Rest
 from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.ownership.dataflow_thread import DataflowThread
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.hosting import TableScans
 from headgate.agent.scans.notify_families import NotifyFamilies
@@ -72,7 +72,7 @@ class RuntimeFactory(Struct, frozen=True):
     suspects: dict[str, Suspects]
     """By dataflow: what its thread failed on here."""
 
-    def runtime(self, hosted: DataflowThread, ownership: Ownership, dataflow: Dataflow) -> Runtime:
+    def runtime(self, hosted: HostedDataflow, ownership: Ownership, dataflow: Dataflow) -> Runtime:
         """Return the runtime of a dataflow, which posts to ``hosted``; its worker is started."""
         configuration = self.configuration
         directory = configuration.workers.path / dataflow.name

@@ -25,9 +25,9 @@ from headgate.agent.launchers.permitted import refusal
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.entrance import Presence, require_observer
 from headgate.agent.ownership.flow_rows import FlowRow, FlowRows
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
 from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
 from headgate.agent.ownership.runtime_factory import RuntimeFactory
 from headgate.agent.ownership.submissions import Submissions
@@ -62,10 +62,10 @@ T = TypeVar("T")
 
 _DAY = 86_400.0  # seconds
 _LAST = 5.0  # seconds for the last checkpoints, after those that steps under way may take
-_ANSWER = 10.0  # seconds an answer of a dataflow's thread may take before the API says what it does
+_ANSWER = 10.0  # seconds an answer of a dataflow may take before the API says what it does
 _GLANCE = 1.0  # seconds the same may take where many dataflows are asked for little
 _STORE = 15.0  # seconds HBase may take to answer a request
-_STUCK = 60.0  # seconds one piece of work may take on a dataflow's thread
+_STUCK = 60.0  # seconds one piece of a dataflow's work may take
 
 
 class UnsignedRow(Struct, frozen=True):
@@ -187,6 +187,7 @@ class Agent:
                     dataflow, definition.directory, configuration.launchers
                 ),
                 ended=self._rest,
+                threads=configuration.dataflow_threads,
                 supervision=self.supervision,
                 presence=self._presence,
             ),
@@ -259,7 +260,7 @@ class Agent:
         """Return what keeps the agent from working, in words; None when all is well."""
         return self._connections.trouble or self.supervision.trouble
 
-    def hosted(self, name: str) -> DataflowThread | None:
+    def hosted(self, name: str) -> HostedDataflow | None:
         """Return the dataflow if this agent runs it."""
         return self._leases.hosted(name)
 
@@ -278,15 +279,15 @@ class Agent:
         for flow in self._leases.flows():
             seconds = flow.busy_seconds(time.monotonic())
             if not flow.alive:
-                found.append(f"the thread of dataflow {flow.name} has ended")
+                found.append(f"dataflow {flow.name} has ended and is not given up yet")
             elif seconds > _STUCK:
                 found.append(f"the loop of dataflow {flow.name} has not turned for {seconds:.0f} s")
         return tuple(found)
 
     async def call(
-        self, flow: DataflowThread, work: Callable[[Runtime, float], T], seconds: float = _ANSWER
+        self, flow: HostedDataflow, work: Callable[[Runtime, float], T], seconds: float = _ANSWER
     ) -> T:
-        """Do something on a dataflow's thread and return the result; holds no thread meanwhile.
+        """Do something on a dataflow's turn and return the result; holds no thread meanwhile.
 
         Raises:
             Refused: the dataflow does not allow it.
@@ -355,14 +356,14 @@ class Agent:
         return definition
 
     async def change(
-        self, flow: DataflowThread, definition: Definition, dataflow: Dataflow
+        self, flow: HostedDataflow, definition: Definition, dataflow: Dataflow
     ) -> None:
         """Go on with another definition of a dataflow that runs here."""
         await self.call(
             flow, lambda runtime, now: runtime.commands.change(definition, dataflow, now)
         )
 
-    async def remove(self, flow: DataflowThread) -> None:
+    async def remove(self, flow: HostedDataflow) -> None:
         """Stop a dataflow that runs here and delete all that is known of it."""
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
@@ -388,14 +389,14 @@ class Agent:
         self._scans.rest(dataflow)
         self._retention.rest(dataflow)
 
-    def _forget(self, flow: DataflowThread) -> None:
+    def _forget(self, flow: HostedDataflow) -> None:
         self._leases.remove(flow)
         self._retention.remove(flow.name)
         runs = RunKey(flow.name, "", "").row.removesuffix(b"/")
         for row, _ in self._rows.scan(runs, runs[:-1] + b"0"):
             self._rows.delete(row)
 
-    async def running(self, flow: DataflowThread) -> Definition:
+    async def running(self, flow: HostedDataflow) -> Definition:
         """Return the definition by which a dataflow runs here."""
         return await self.call(flow, lambda runtime, _: runtime.definition)
 
@@ -444,7 +445,7 @@ class Agent:
         except RowSetAside as error:
             return self._flow_rows.set_aside(error.row)
 
-    async def _status(self, flow: DataflowThread) -> FlowStatus:
+    async def _status(self, flow: HostedDataflow) -> FlowStatus:
         return await self.call(flow, lambda runtime, now: runtime.reporting.status(now), _GLANCE)
 
     async def refresh_metrics(self) -> None:
@@ -458,7 +459,7 @@ class Agent:
             self.metrics.set_aside.labels(state).set(count)
         await asyncio.gather(*(self._measure(flow) for flow in hosted))
 
-    async def _measure(self, flow: DataflowThread) -> None:
+    async def _measure(self, flow: HostedDataflow) -> None:
         try:
             await self.call(flow, lambda runtime, now: runtime.reporting.measure(now), _GLANCE)
         except AgentError as error:

@@ -11,7 +11,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.agent.errors import AgentError, Fenced, Held
-from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, FeedRecord
+from headgate.agent.kafka.feed import BATCHES_WAITING, FeedRecord
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ports import Extent, TimeRange
@@ -181,7 +181,7 @@ class ScannedTable:
         inbox, room = self._inbox, self._room
 
         def deliver(records: Sequence[FeedRecord]) -> bool:
-            if not room.acquire(timeout=ROOM):
+            if not room.acquire(blocking=False):
                 return False
 
             def consume(scan: TableScan, now: float) -> None:

@@ -25,7 +25,7 @@ _RELIEF = 0.75
 
 
 class CellStorage:
-    """Indices and arrays for one dataflow's engine; used by one thread.
+    """Indices and arrays for one dataflow's engine; used by one thread at a time.
 
     Args:
         memory: cells whose keys may be in memory at a time. Of those on disk the ones that are
@@ -64,7 +64,7 @@ class CellStorage:
         if self._database is None:
             path = self._made() / f"{id(self):x}.cells"
             path.unlink(missing_ok=True)
-            self._database = sqlite3.connect(path, isolation_level=None)
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode=OFF")
             self._database.execute("PRAGMA synchronous=OFF")
             self._database.execute("PRAGMA locking_mode=EXCLUSIVE")

@@ -34,14 +34,16 @@ _LONGEST_PAUSE = 30.0  # seconds between attempts to start one that does not com
 
 
 _NEVER = Rest(0.0)
+_NONE = WorkerState(ready=False, words="none: nothing is launched")
 
 
 class WarmSession:
     """Keeps a worker warm and hands it one attempt at a time.
 
-    A thread of its own starts workers, because a start takes seconds; what they say is passed on as
-    it arrives. A worker that does not come up fails the attempt that waits for it, so that the
-    failure is counted, shown and in the end quarantined like any other.
+    A thread of its own starts workers, because a start takes seconds; a session that never has a
+    worker has none. What workers say is passed on as it arrives. A worker that does not come up
+    fails the attempt that waits for it, so that the failure is counted, shown and in the end
+    quarantined like any other.
 
     Args:
         start: the session's configuration; None for no worker, until ``use`` says another.
@@ -71,6 +73,8 @@ class WarmSession:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start = start
+        self._last = start
+        """The newest configuration of a worker."""
         self._directory = directory
         self._python = python
         self._patience = patience
@@ -102,10 +106,20 @@ class WarmSession:
         self._supervision = supervision
         self._spares = spares
         self._name = f"session-{directory.name}"
-        self._thread = supervision.thread(
-            ThreadKind.SESSION, self._name, self._keep, self._stopping
-        )
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if start is None:
+            report(_NONE)
+        else:
+            with self._lock:
+                self._begin()
+
+    def _begin(self) -> None:
+        """Have a thread keep a worker warm, the lock held; it lasts until the end."""
+        if self._thread is None and not self._closing:
+            self._thread = self._supervision.thread(
+                ThreadKind.SESSION, self._name, self._keep, self._stopping
+            )
+            self._thread.start()
 
     def start(self, request: StepRequest) -> None:
         """See ``Launcher``."""
@@ -119,6 +133,9 @@ class WarmSession:
         with self._lock:
             self._start = start
             self._outdated = True
+            if start is not None:
+                self._last = start
+                self._begin()
             self._changed.notify_all()
 
     def expect(self, seconds: float | None) -> None:
@@ -157,7 +174,9 @@ class WarmSession:
             self._stopping.set()
             self._request = None
             self._changed.notify_all()
-        self._thread.join()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _keep(self) -> None:
         try:
@@ -175,8 +194,10 @@ class WarmSession:
         pause = _FIRST_PAUSE
         while not self._closing:
             with self._lock:
-                start = self._start
-                self._outdated = False
+                # An attempt is made under the configuration under which it was begun.
+                waits = self._start is None and self._request is not None
+                start = self._last if waits else self._start
+                self._outdated = waits
             if start is None:
                 self._wait_for_use()
                 continue
@@ -191,7 +212,7 @@ class WarmSession:
                 self._changed.wait_for(lambda: self._closing, pause)
 
     def _wait_for_use(self) -> None:
-        self._report(WorkerState(ready=False, words="none: nothing is launched"))
+        self._report(_NONE)
         with self._lock:
             self._changed.wait_for(lambda: self._closing or self._start is not None)
 

@@ -1,4 +1,4 @@
-"""A dataflow that this agent runs: its runtime's thread, and the way in from others."""
+"""A dataflow that this agent runs: the turns of its runtime, and the way in from other threads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import structlog
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import AgentError, Fenced, Refused
-from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, FeedRecord
+from headgate.agent.kafka.feed import BATCHES_WAITING, FeedRecord
 from headgate.agent.ownership.clock_watch import ClockWatch
+from headgate.agent.ownership.dataflow_pool import DataflowPool
 from headgate.agent.ports import Report
 from headgate.engine import ResourceSample
 
@@ -25,26 +26,29 @@ T = TypeVar("T")
 
 _TOGETHER = 1000  # records after which those are seen to that wait for what the first ones launch
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended
+_TURN = 0.05  # seconds after which other dataflows have their turns, whatever waits here
 
-Build = Callable[["DataflowThread"], Runtime]
+Build = Callable[["HostedDataflow"], Runtime]
 
 
-class DataflowThread:
-    """Runs one runtime on a thread of its own; everything else reaches it through ``call``.
+class HostedDataflow:
+    """Runs one runtime in turns; everything else reaches it through ``call``.
 
     Args:
         name: the dataflow.
         revision: that of the definition with which it begins.
-        build: makes the runtime on its thread, given this object for its seams to post to.
-        ended: called once on the thread after its end, with whatever ended it, if anything did.
+        pool: gives it its turns.
+        build: makes the runtime on its first turn, given this object for its seams to post to.
+        ended: called once after its end, with whatever ended it, if anything did.
     """
 
     def __init__(
         self,
         name: str,
         revision: int,
+        pool: DataflowPool,
         build: Build,
-        ended: Callable[[DataflowThread, BaseException | None], None],
+        ended: Callable[[HostedDataflow, BaseException | None], None],
     ) -> None:
         self.name = name
         self.revision = revision
@@ -52,27 +56,31 @@ class DataflowThread:
         self.error: BaseException | None = None
         self._build = build
         self._ended = ended
-        self._inbox: queue.SimpleQueue[Callable[[Runtime, float], None] | None] = (
-            queue.SimpleQueue()
-        )
+        self._inbox: queue.SimpleQueue[Callable[[Runtime, float], None]] = queue.SimpleQueue()
         self._delivered: queue.SimpleQueue[Sequence[FeedRecord]] = queue.SimpleQueue()
         self._calls: set[Future[Any]] = set()
         self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = False
-        self._over = False
+        self._begun = False
+        self._works = False
+        self._over = threading.Event()
         self._save = True
         self._drain_until = 0.0
         self._busy_since: float | None = None
-        self._thread = threading.Thread(target=self._run, name=f"flow-{name}", daemon=True)
+        self._runtime: Runtime | None = None
+        self._watch = ClockWatch()
+        self._pool = pool
+        self._place = pool.join(self)
 
     def begin(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Have the runtime made, and let it work."""
+        self._begun = self._works = True
+        self._pool.wake(self._place)
 
     @property
     def alive(self) -> bool:
-        """Whether the runtime still works."""
-        return self._thread.is_alive() and not self._over
+        """Whether the runtime is to work, or still does."""
+        return self._works
 
     def busy_seconds(self, now: float) -> float:
         """Return for how long, by the monotonic clock, one piece of work has been under way."""
@@ -85,24 +93,24 @@ class DataflowThread:
         return self._save
 
     def post(self, work: Callable[[float], None]) -> None:
-        """Have something done on the runtime's thread, with the time; does not wait."""
-        self._inbox.put(lambda _, now: work(now))
+        """Have something done by the runtime on its turn, with the time; does not wait."""
+        self._put(lambda _, now: work(now))
 
     def post_report(self, report: Report) -> None:
         """Pass on what the launcher says; does not wait."""
-        self._inbox.put(lambda runtime, now: runtime.report(report, now))
+        self._put(lambda runtime, now: runtime.report(report, now))
 
     def post_samples(self, samples: tuple[ResourceSample, ...]) -> None:
         """Pass on how busy the machines are; does not wait."""
-        self._inbox.put(lambda runtime, now: runtime.sampled(samples, now))
+        self._put(lambda runtime, now: runtime.sampled(samples, now))
 
     def deliver(self, records: Sequence[FeedRecord]) -> bool:
-        """Hand records to the runtime; False if too many are waiting already, after a moment."""
-        if not self._room.acquire(timeout=ROOM):
+        """Hand records to the runtime; False if too many are waiting already. Does not wait."""
+        if not self._room.acquire(blocking=False):
             return False
 
         self._delivered.put(records)
-        self._inbox.put(self._consume)
+        self._put(self._consume)
         return True
 
     def _consume(self, runtime: Runtime, now: float) -> None:
@@ -116,7 +124,7 @@ class DataflowThread:
             runtime.consume(records, now)
 
     def call(self, work: Callable[[Runtime, float], T]) -> Future[T]:
-        """Do something on the runtime's thread and return its result's future."""
+        """Do something on the runtime's turn and return its result's future."""
         future: Future[T] = Future()
 
         def answer(runtime: Runtime, now: float) -> None:
@@ -132,7 +140,7 @@ class DataflowThread:
 
         self._calls.add(future)
         future.add_done_callback(self._calls.discard)
-        self._inbox.put(answer)
+        self._put(answer)
         if not self.alive:
             self._answer_all()
         return future
@@ -142,19 +150,25 @@ class DataflowThread:
         self._save = save
         self._drain_until = time.monotonic() + seconds
         self._stopping = True
-        self._inbox.put(None)
+        self._wake()
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait for the end, for so long at most."""
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(seconds)
+        """Wait for the end, for so long at most. Not to be called on a turn of a dataflow."""
+        if self._begun:
+            self._over.wait(seconds)
 
-    def _run(self) -> None:
-        runtime: Runtime | None = None
+    def _put(self, work: Callable[[Runtime, float], None]) -> None:
+        self._inbox.put(work)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._begun:
+            self._pool.wake(self._place)
+
+    def turn(self) -> float | None:
+        """See ``dataflow_pool.Member``."""
         try:
-            runtime = self._build(self)
-            runtime.start(time.time())
-            self._loop(runtime)
+            due = self._take_turn()
         except Fenced as error:
             self._save = False
             self.error = error
@@ -165,13 +179,22 @@ class DataflowThread:
         except BaseException as error:
             self.error = error
             log.exception("failed", dataflow=self.name)
-        finally:
-            self._busy_since = None
-            self._stopping = True
-            self._close(runtime)
-            self._over = True
+        else:
+            if due is not None:
+                return due
+        self._end()
+        return None
+
+    def _end(self) -> None:
+        self._busy_since = None
+        self._stopping = True
+        try:
+            self._close()
+            self._works = False
             self._answer_all()
             self._ended(self, self.error)
+        finally:
+            self._over.set()
 
     def _answer_all(self) -> None:
         reason = Refused(
@@ -181,7 +204,8 @@ class DataflowThread:
             with suppress(InvalidStateError):  # answered, or given up, at this moment
                 future.set_exception(reason)
 
-    def _close(self, runtime: Runtime | None) -> None:
+    def _close(self) -> None:
+        runtime, self._runtime = self._runtime, None
         if runtime is None:
             return
         self.revision = runtime.definition.revision
@@ -194,27 +218,39 @@ class DataflowThread:
             self.error = self.error or error
             log.exception("not ended as it should", dataflow=self.name)
 
-    def _loop(self, runtime: Runtime) -> None:
-        watch = ClockWatch()
+    def _take_turn(self) -> float | None:
+        """Return when the next turn is due, by the monotonic clock; None where there is none."""
+        runtime = self._runtime
+        if runtime is None:
+            runtime = self._runtime = self._build(self)
+            runtime.start(time.time())
+        began = time.monotonic()
         while True:
-            self._busy_since = None
-            patience = max(0.0, runtime.due() - time.time())
-            if self._stopping:
-                # The end of an attempt arrives by the inbox, the deadline does not.
-                patience = min(patience, _DRAIN_LOOK)
-            try:
-                work = self._inbox.get(timeout=patience)
-            except queue.Empty:
-                work = None
             self._busy_since = time.monotonic()
-            leap = watch.leap()
-            if leap:
-                runtime.move_times(leap, time.time())
-            if work is not None:
-                work(runtime, time.time())
-            runtime.tick(time.time())
-            if self._stopping and self._drained(runtime):
-                return
+            if self._work(runtime):
+                return None
+            now = time.monotonic()
+            if self._inbox.empty():
+                break
+            if now > began + _TURN:
+                self._busy_since = None
+                return now
+        self._busy_since = None
+        patience = max(0.0, runtime.due() - time.time())
+        if self._stopping:
+            # The end of an attempt arrives by the inbox, the deadline does not.
+            patience = min(patience, _DRAIN_LOOK)
+        return now + patience
+
+    def _work(self, runtime: Runtime) -> bool:
+        """Do one thing that waits, and what is due; return whether that was the last."""
+        leap = self._watch.leap()
+        if leap:
+            runtime.move_times(leap, time.time())
+        with suppress(queue.Empty):
+            self._inbox.get_nowait()(runtime, time.time())
+        runtime.tick(time.time())
+        return self._stopping and self._drained(runtime)
 
     def _drained(self, runtime: Runtime) -> bool:
         if not self._save:

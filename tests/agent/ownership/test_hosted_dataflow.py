@@ -1,25 +1,34 @@
-"""The way into a dataflow's thread."""
+"""The way into a hosted dataflow, and its turns."""
 
 from __future__ import annotations
 
 import threading
 import time
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pytest
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.kafka.feed import BATCHES_WAITING, FeedRecord
-from headgate.agent.ownership.dataflow_thread import DataflowThread
+from headgate.agent.ownership.dataflow_pool import DataflowPool
+from headgate.agent.ownership.hosted_dataflow import HostedDataflow
+from headgate.agent.supervision import Supervision
 
 
-def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> None:
-    def build(_: DataflowThread) -> Runtime:
-        pytest.fail("its thread was not begun, so nothing may make room")
+@pytest.fixture
+def pool() -> Iterator[DataflowPool]:
+    made = DataflowPool(2, Supervision(lambda _: None))
+    yield made
+    made.close()
 
-    hosted = DataflowThread("flow", 1, build, lambda *_: None)
+
+def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting(pool: DataflowPool) -> None:
+    def build(_: HostedDataflow) -> Runtime:
+        pytest.fail("it was not begun, so nothing may make room")
+
+    hosted = HostedDataflow("flow", 1, pool, build, lambda *_: None)
     taken = 0
     while hosted.deliver([]):
         taken += 1
@@ -61,12 +70,14 @@ class ListeningRuntime:
         """Nothing is to be saved."""
 
 
-def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_hears_that_the_clock_was_set(
+    pool: DataflowPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     leaps = iter([0.0, -3600.0])
     watch = types.SimpleNamespace(leap=lambda: next(leaps, 0.0))
-    monkeypatch.setattr("headgate.agent.ownership.dataflow_thread.ClockWatch", lambda: watch)
+    monkeypatch.setattr("headgate.agent.ownership.hosted_dataflow.ClockWatch", lambda: watch)
     runtime = ListeningRuntime()
-    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, runtime), lambda *_: None)
+    hosted = HostedDataflow("flow", 1, pool, lambda _: cast(Runtime, runtime), lambda *_: None)
     hosted.begin()
     assert runtime.heard.wait(60)
     hosted.stop(0.0)
@@ -74,9 +85,11 @@ def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch)
     assert runtime.moves == [-3600.0]
 
 
-def test_what_came_while_the_thread_was_busy_is_consumed_together_up_to_a_limit() -> None:
+def test_what_came_while_it_was_busy_is_consumed_together_up_to_a_limit(
+    pool: DataflowPool,
+) -> None:
     runtime = ListeningRuntime()
-    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, runtime), lambda *_: None)
+    hosted = HostedDataflow("flow", 1, pool, lambda _: cast(Runtime, runtime), lambda *_: None)
     busy, free = threading.Event(), threading.Event()
 
     def wait(_: float) -> None:
