@@ -10,8 +10,8 @@ import pytest
 
 from headgate.engine import decode_one, decoder_of
 from headgate.flows import DataflowErrors, parse_dataflow
+from headgate.flows.dataflow import GRAMMAR
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, Kind, ListOf, MapOf, RecordOf, Single
-from headgate.flows.keys import DATAFLOW
 
 
 def singles(kind: Kind, seen: set[int]) -> Iterator[Single]:
@@ -37,7 +37,7 @@ def singles(kind: Kind, seen: set[int]) -> Iterator[Single]:
 def test_each_form_of_text_has_a_cure_with_an_example_or_a_rule() -> None:
     circular = [
         kind.what
-        for kind in singles(DATAFLOW, set())
+        for kind in singles(GRAMMAR, set())
         if kind.pattern not in (None, ANY_TEXT)
         and not (kind.why_not or kind.rule or "`" in kind.what)
     ]

@@ -93,6 +93,29 @@ def test_nothing_is_another():
             "spark: changed, a new session before the next attempt",
         ),
         (
+            "name: air",
+            "name: air\nmode: observer",
+            "mode: changed, normal → observer; what was counted is kept",
+        ),
+        (
+            "name: air",
+            "name: air\nadjustment: {steps: 5}",
+            "adjustment: changed, limits stay where they are",
+        ),
+        (
+            "name: air",
+            "name: air\nspark_pool: city",
+            "spark_pool: changed, none → city, before the next attempt",
+        ),
+        (
+            "name: air",
+            "name: air\nstate: hdfs://names/stages",
+            (
+                "state: changed, the agent's directory → hdfs://names/stages; stages find their "
+                "files there if somebody moves them"
+            ),
+        ),
+        (
             "  zones: zones c:v",
             "  zones: zones c:v\n  more: more",
             "container `more`: added, scanned first where a bound needs it",
@@ -128,6 +151,42 @@ def test_another_profile_is_told_with_what_it_changes():
 
     assert profile == "profile: changed, none → cheap"
     assert "sequence 20%, value relative 5% → time 60 s, sequence 60%" in bound
+
+
+def test_parts_are_told_before_settings():
+    words = told("name: air", "name: air\nwaves: every 5 s\nfiles: {in: /in}")
+
+    assert words == [
+        "files `in`: added, read, or written, from the next run of a stage",
+        "waves: changed, from now",
+    ]
+
+
+MODES = """\
+name: air
+mode: ...
+containers: {readings: detectors s:o3}
+actions:
+  feed: {input: readings}
+  zones: {step: "steps:zones", reads: readings}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("observer", "observer\nscans: {every: 1 s}", "scans: changed, from the next one"),
+        (
+            "isolation",
+            "isolation\nfeeders: sensors",
+            "mode: changed, isolation → isolation; what was counted is kept",
+        ),
+    ],
+)
+def test_a_difference_within_a_mode_is_told(old, new, words):
+    before, after = (parse_dataflow(MODES.replace("...", mode), "f") for mode in (old, new))
+
+    assert [str(one) for one in changes(before, after)] == [words]
 
 
 STAGED = """\
@@ -172,6 +231,13 @@ def test_an_edit_says_which_stages_are_rebuilt_and_what_a_step_is_shown():
             "shown everything there"
         ),
     ]
+
+
+def test_a_step_that_becomes_a_stage_is_told_without_keys_that_nobody_wrote():
+    found = told_of('{step: "steps:step", reads', '{stage: "steps:step", reads')
+
+    assert any(one.startswith("action `step`: changed, `stage`") for one in found)
+    assert not any("on_change" in one for one in found)
 
 
 def test_an_action_with_another_name_is_told_to_begin_anew():

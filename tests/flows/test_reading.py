@@ -396,7 +396,8 @@ def test_spark_settings_are_text():
 def test_descriptions_are_kept_for_people():
     text = "name: n\ndescription: all\nactions: {a: {step: 'm:f', description: one}}"
 
-    assert parse_dataflow(text, "flow.yaml").descriptions == {"": "all", "a": "one"}
+    dataflow = parse_dataflow(text, "flow.yaml")
+    assert (dataflow.description, dataflow.actions["a"].description) == ("all", "one")
 
 
 PROFILES = """\

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.flows import DataflowErrors, parse_dataflow, schema_text
+from headgate.flows.dataflow import GRAMMAR
 from headgate.flows.grammar.matching import matched
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.tree import read_tree
-from headgate.flows.keys import DATAFLOW
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 
@@ -192,7 +192,7 @@ def grammar_accepts(text):
     tree = read_tree(text, findings)
     assert not findings.problems
     assert tree is not None
-    matched(tree, DATAFLOW, findings)
+    matched(tree, GRAMMAR, findings)
     return not findings.failed
 
 

@@ -196,4 +196,4 @@ def test_an_output_without_a_model_has_its_reason():
 def test_every_step_is_described():
     parsed = parse_dataflow((EXAMPLE / "learned.yaml").read_text(), "learned.yaml")
     steps = [a.name for a in parsed.spec.actions if a.role is not ActionRole.INPUT]
-    assert set(steps) <= {name for name, text in parsed.descriptions.items() if text}
+    assert set(steps) <= {name for name, one in parsed.actions.items() if one.description}

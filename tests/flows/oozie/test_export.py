@@ -20,7 +20,7 @@ from headgate.flows import (
     parse_dataflow,
     plain_workflow,
 )
-from headgate.flows.sections.graph import ancestors
+from headgate.flows.sections.actions.graph import ancestors
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "workflows" / "opmw_templates.json.gz"
 

@@ -14,7 +14,7 @@ import pytest
 from filed_stage import FiledStage, SparkStage
 from pyspark.sql import SparkSession
 
-from headgate.flows.sections.files import COLUMN_TYPES
+from headgate.flows.sections.containers.files import COLUMN_TYPES
 from headgate.incremental import GROUP, InputFlow, Stage, StageError, StateFlow
 from headgate.incremental.epochs.modes import Mode
 from headgate.incremental.stages.carried import given_to_tasks, in_spark_types

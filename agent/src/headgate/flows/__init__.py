@@ -9,13 +9,8 @@ if TYPE_CHECKING:
     from headgate.flows import launchers
     from headgate.flows.building import load_dataflow, parse_dataflow
     from headgate.flows.code import ModuleText, code_of, digest
-    from headgate.flows.dataflow import (
-        Dataflow,
-        OozieOrigin,
-        WaveEnd,
-        WaveSpec,
-    )
-    from headgate.flows.differences import Change, ChangeKind, changes, edited_code
+    from headgate.flows.dataflow import Dataflow
+    from headgate.flows.differences import changes, edited_code
     from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
     from headgate.flows.identity import (
         ActionIdentity,
@@ -49,7 +44,10 @@ if TYPE_CHECKING:
     from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
     from headgate.flows.rebuilds import Rebuilds, rebuilds_between
     from headgate.flows.schema import schema_text
+    from headgate.flows.sections.changes import Change, ChangeKind
     from headgate.flows.sections.modes import Deletes, FoundBy, Mode, ScanSpec
+    from headgate.flows.sections.origin import OozieOrigin
+    from headgate.flows.sections.waves import WaveEnd, WaveSpec
 
 __all__ = [
     "LAUNCHER_KINDS",
@@ -111,8 +109,8 @@ _LATE = {
     "ActionIdentity": "identity",
     "RunIdentity": "identity",
     "AirflowLauncher": "launchers",
-    "Change": "differences",
-    "ChangeKind": "differences",
+    "Change": "sections.changes",
+    "ChangeKind": "sections.changes",
     "CommandLauncher": "launchers",
     "ConnectLauncher": "launchers",
     "Dataflow": "dataflow",
@@ -127,7 +125,7 @@ _LATE = {
     "LauncherSettings": "launchers",
     "Mode": "sections.modes",
     "ModuleText": "code",
-    "OozieOrigin": "dataflow",
+    "OozieOrigin": "sections.origin",
     "PoolMember": "pools",
     "Problem": "grammar.problems",
     "Rebuilds": "rebuilds",
@@ -136,8 +134,8 @@ _LATE = {
     "Severity": "grammar.problems",
     "StepLauncher": "launchers",
     "SubmitLauncher": "launchers",
-    "WaveEnd": "dataflow",
-    "WaveSpec": "dataflow",
+    "WaveEnd": "sections.waves",
+    "WaveSpec": "sections.waves",
     "bounded_actions": "limits",
     "changes": "differences",
     "code_of": "code",

@@ -1,108 +1,151 @@
-"""A dataflow as its file describes it: what the engine decides on, and how actions are launched."""
+"""A dataflow as its file describes it: the list of all sections, and their values.
+
+A new section of the file is a module in ``sections``, its line in ``SECTIONS``, and a field of
+``Dataflow`` if others than the engine need its value.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from typing import Any, Final
 
 from msgspec import Struct
 
 from headgate.engine import (
     DataflowSpec,
     FilesSpec,
-    OnChange,
     OnUndecodable,
     TopicSpec,
     UserMetric,
 )
 from headgate.events import KeyForm
+from headgate.flows.grammar.kinds import RecordOf
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
-from headgate.flows.sections.modes import Mode, ScanSpec
+from headgate.flows.sections.actions.actions import ACTIONS
+from headgate.flows.sections.actions.declared import DeclaredAction
+from headgate.flows.sections.adjustment import ADJUSTMENT
+from headgate.flows.sections.containers.files import FILES
+from headgate.flows.sections.containers.tables import CONTAINERS, DeclaredContainer
+from headgate.flows.sections.containers.topics import TOPICS
+from headgate.flows.sections.learned import LEARNED
+from headgate.flows.sections.modes import FEEDERS, MODE, SCANS, Mode, ScanSpec
+from headgate.flows.sections.naming import DESCRIPTION, NAME
+from headgate.flows.sections.origin import OOZIE, OozieOrigin
+from headgate.flows.sections.profiles import PROFILES
+from headgate.flows.sections.running import (
+    CONCURRENCY,
+    PRIORITY,
+    PYTHON_PATH,
+    SPARK,
+    SPARK_POOL,
+    STATE,
+)
+from headgate.flows.sections.section import Section
+from headgate.flows.sections.significance import SIGNIFICANCE
+from headgate.flows.sections.waves import WAVES, WaveSpec
 from headgate.learning import user_metrics as learned_metrics
 
-DEFAULT_CONCURRENCY = 4
-"""Attempts of a dataflow under way at a time: independent branches go on beside a long one."""
+SECTIONS: Final[tuple[Section[Any], ...]] = (
+    NAME,
+    DESCRIPTION,
+    WAVES,
+    MODE,
+    SCANS,
+    FEEDERS,
+    CONTAINERS,
+    FILES,
+    TOPICS,
+    ACTIONS,
+    PROFILES,
+    ADJUSTMENT,
+    CONCURRENCY,
+    PRIORITY,
+    SIGNIFICANCE,
+    LEARNED,
+    SPARK,
+    SPARK_POOL,
+    STATE,
+    OOZIE,
+    PYTHON_PATH,
+)
+"""All keys of a dataflow file, in the order in which they are read and explained."""
+
+GRAMMAR: Final = RecordOf("a dataflow", {section.name: section.key for section in SECTIONS})
+"""The grammar of the whole file, the one source of both the checks and the JSON Schema."""
 
 
-class WaveEnd(StrEnum):
-    """What ends a wave of input."""
-
-    MARK = "mark"
-    """Somebody says so: ``headgate flow mark``."""
-    EVERY = "every"
-    """A period passes."""
-    QUIET = "quiet"
-    """No input came for a while."""
-
-
-class WaveSpec(Struct, frozen=True):
-    """How waves end; ``seconds`` is the period or the quiet time, None for marks."""
-
-    end: WaveEnd = WaveEnd.MARK
-    seconds: float | None = None
-
-
-class OozieOrigin(Struct, frozen=True):
-    """The workflow that a dataflow was imported from, and the branches taken in its decisions."""
-
-    workflow: str
-    """The XML text, without what Headgate adds to workflows."""
-    decisions: dict[str, str] = {}
-
-
-class Dataflow(Struct, frozen=True):
-    """A dataflow file that is in order.
-
-    ``launchers`` has one entry per action that is a step. ``spark`` holds the session's settings.
-    ``concurrency`` is how many attempts may be under way at a time, ``priority`` is that over other
-    dataflows of one agent: the higher goes first.
-    ``profile`` names the profile whose bounds are in ``spec``, and ``profiles`` all that there are.
-    """
+class Dataflow(Struct, frozen=True, kw_only=True):
+    """A dataflow file that is in order."""
 
     spec: DataflowSpec
-    waves: WaveSpec
-    launchers: dict[str, Launcher]
-    spark: dict[str, str]
+    """What the engine decides on."""
     source: str
+    """The file's text."""
     file: str
+    """The file's name in messages."""
     profile: str | None = None
-    profiles: tuple[str, ...] = ()
-    descriptions: dict[str, str] = {}
-    """Texts for people: by action, and under the empty name the dataflow's own."""
-    oozie: OozieOrigin | None = None
-    mode: Mode = Mode.NORMAL
-    scans: ScanSpec = ScanSpec()
-    """Of mode ``OBSERVER``."""
+    """The profile whose bounds are in ``spec``."""
     warnings: tuple[Problem, ...] = ()
-    concurrency: int = DEFAULT_CONCURRENCY
-    priority: int = 0
-    on_undecodable: dict[str, OnUndecodable] = {}
-    """By container: what a step sees of values that the codec cannot read, where it is said."""
-    python_path: tuple[str, ...] = (".",)
-    """Where modules of steps and metrics are looked for, from the dataflow file's directory on."""
-    spark_pool: str = ""
-    """The pool whose session its steps share with others; empty where they have their own."""
-    state: str = ""
-    """Where its stages keep their files, as written: a directory or a URI; empty where the agent
-    has a place for them."""
-    depends: dict[str, tuple[str, ...]] = {}
-    """Files that an action's code reads, by action; paths as written, relative to the dataflow
-    file's directory."""
-    on_change: dict[str, OnChange] = {}
-    """By stage, what becomes of a state that another version wrote."""
-    files: dict[str, FilesSpec] = {}
+
+    # The values of sections, by name.
+    description: str
+    """A text for people."""
+    waves: WaveSpec
+    mode: Mode
+    scans: ScanSpec
+    """Scans in mode ``OBSERVER``."""
+    containers: dict[str, DeclaredContainer]
+    """Containers in tables, by name."""
+    files: dict[str, FilesSpec]
     """Directories that stages read or write, by name, their places as written. In ``spec`` they are
     containers without tables."""
-    topics: dict[str, TopicSpec] = {}
-    """Topics that stages read or write, by name; in ``spec`` they are the same."""
-    keys: dict[str, KeyForm] = {}
-    """Form in which a step sees rows and qualifiers, text or bytes, by container, where it is
-    stated."""
+    topics: dict[str, TopicSpec]
+    """Topics that stages read or write, by name; in ``spec`` they are containers without tables."""
+    actions: dict[str, DeclaredAction]
+    """All actions, by name."""
+    profiles: tuple[str, ...]
+    """Names of all profiles."""
+    concurrency: int
+    """Attempts that may be under way at a time."""
+    priority: int
+    """Rank among dataflows of one agent: the higher goes first."""
+    spark: dict[str, str]
+    """Settings of the Spark session."""
+    spark_pool: str
+    """The pool whose session its steps share with others; empty where they have their own."""
+    state: str
+    """Where its stages keep their files, as written: a directory or a URI; empty where the agent
+    has a place for them."""
+    oozie: OozieOrigin | None
+    """The workflow that it was imported from."""
+    python_path: tuple[str, ...]
+    """Where modules of steps and metrics are looked for, from the dataflow file's directory on."""
 
     @property
     def name(self) -> str:
         """The dataflow's name."""
         return self.spec.name
+
+    @property
+    def launchers(self) -> dict[str, Launcher]:
+        """How each action is run that is a step or a stage."""
+        return {
+            name: one.launcher for name, one in self.actions.items() if one.launcher is not None
+        }
+
+    @property
+    def on_undecodable(self) -> dict[str, OnUndecodable]:
+        """What a step sees of values that the codec cannot read, by container that says it."""
+        declared = self.containers.items()
+        return {
+            name: one.on_undecodable for name, one in declared if one.on_undecodable is not None
+        }
+
+    @property
+    def keys(self) -> dict[str, KeyForm]:
+        """Form in which a step sees rows and qualifiers, by container that says it."""
+        declared = self.containers.items()
+        return {name: one.keys for name, one in declared if one.keys is not None}
 
     @property
     def outside(self) -> frozenset[str]:

@@ -102,7 +102,7 @@ def identity_of(
         if isinstance(launcher, StepLauncher)
         else {}
     )
-    files = {path: _file_digest(read_file(path)) for path in dataflow.depends.get(action, ())}
+    files = {path: _file_digest(read_file(path)) for path in dataflow.actions[action].depends}
     return declared_identity(dataflow, action).with_read(code, files)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, assert_never
 
+from headgate.flows.dataflow import GRAMMAR
 from headgate.flows.grammar.kinds import (
     ANY_TEXT,
     Anything,
@@ -16,7 +17,6 @@ from headgate.flows.grammar.kinds import (
     RecordOf,
     Single,
 )
-from headgate.flows.keys import DATAFLOW
 
 
 def schema_text() -> str:
@@ -24,7 +24,7 @@ def schema_text() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Headgate dataflow",
-        **_schema(DATAFLOW),
+        **_schema(GRAMMAR),
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 

@@ -151,7 +151,7 @@ def graph_of(dataflow: Dataflow, status: FlowStatus, explained: Explanation) -> 
     statuses = {action.name: action for action in status.actions}
     return FlowGraph(
         status.name,
-        dataflow.descriptions.get("", ""),
+        dataflow.description,
         explained.time,
         status.phase,
         status.words,
@@ -161,7 +161,7 @@ def graph_of(dataflow: Dataflow, status: FlowStatus, explained: Explanation) -> 
         tuple(
             _action(
                 specs[one.action],
-                dataflow.descriptions.get(one.action, ""),
+                dataflow.actions[one.action].description,
                 statuses[one.action],
                 one,
             )

@@ -167,7 +167,7 @@ class SynchronousComparison:
         self._known = [-1, -1]
         self.waves: list[str] = []
         self.steps = {
-            action.name: ComparedStep(action.name, parsed[1].descriptions.get(action.name, ""))
+            action.name: ComparedStep(action.name, parsed[1].actions[action.name].description)
             for action in self._specs[1].actions
             if action.role is not ActionRole.INPUT
         }

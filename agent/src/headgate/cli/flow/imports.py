@@ -82,8 +82,8 @@ def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
             f"`{action}` depends on `{path}`, which {directory} does not have",
             cure,
         )
-        for action, files in dataflow.depends.items()
-        for path in files
+        for action, declared in dataflow.actions.items()
+        for path in declared.depends
         if not (directory / Path(path).expanduser()).is_file()
     )
     imported = {entry: _imported(entry, paths) for entry in kinds}

@@ -322,7 +322,7 @@ def core_value(text: str) -> str | int | float | bool | None:
 
 def spark_settings(tree: Tree | None) -> Iterator[tuple[str, str]]:
     """Yield Spark's settings in a matched mapping, as Spark reads them."""
-    for name, entry in tree.entries.items() if isinstance(tree, Mapping) else ():
+    for name, entry in entries_of(tree).items():
         if isinstance(entry.value, Scalar):
             value = entry.value.value
             yield name, str(value).lower() if isinstance(value, bool) else entry.value.text
@@ -350,3 +350,19 @@ def texts_of(tree: Tree | None) -> tuple[str, ...]:
     """Return the single values of a list as written; empty where there is no list."""
     values = tree.values if isinstance(tree, Items) else ()
     return tuple(one.text for one in values if isinstance(one, Scalar))
+
+
+def entries_of(tree: Tree | None) -> dict[str, Entry]:
+    """Return the entries of a mapping; none where there is no mapping."""
+    return tree.entries if isinstance(tree, Mapping) else {}
+
+
+def scalars_of(tree: Tree | None) -> tuple[Scalar, ...]:
+    """Return the single values of a list, or the one that stands in its place."""
+    values = tree.values if isinstance(tree, Items) else (tree,)
+    return tuple(value for value in values if isinstance(value, Scalar))
+
+
+def number_or_text(one: Scalar) -> float | str:
+    """Return a single value as a number where it is one, and as text otherwise."""
+    return one.value if isinstance(one.value, int | float | str) else one.text

@@ -16,7 +16,7 @@ from headgate.flows.grammar.tree import Entry, Items, Mapping, Tree, texts_of
 from headgate.flows.oozie.containers import text_scalar
 from headgate.flows.oozie.error_bounds import READS, WRITES, BoundedContainer, ErrorBounds
 from headgate.flows.oozie.steps import ImportedStep
-from headgate.flows.sections.graph import ancestors
+from headgate.flows.sections.actions.graph import ancestors
 from headgate.learning import decided_on
 
 LEARNED = "learned"

@@ -10,7 +10,7 @@ from headgate.flows.grammar.problems import DataflowErrors, Findings, Position
 from headgate.flows.oozie.importing import SUB_WORKFLOW
 from headgate.flows.oozie.order import Order
 from headgate.flows.oozie.workflow import Workflow, read_workflow, without_bounds
-from headgate.flows.sections.graph import ancestors
+from headgate.flows.sections.actions.graph import ancestors
 
 _TOP = Position(1, 1)
 

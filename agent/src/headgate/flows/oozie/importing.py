@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from headgate.flows.building import check_tree
 from headgate.flows.grammar.problems import DataflowErrors, Findings, Position, Problem, Severity
-from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree, texts_of
+from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree, entries_of, texts_of
 from headgate.flows.grammar.tree import Mapping as TreeMapping
 from headgate.flows.grammar.values import NAME
 from headgate.flows.oozie.bounded_steps import LEARNED, BoundedSteps, associated
@@ -399,7 +399,7 @@ class _Importer:
             step = next((one for one in steps if one.name == name), None)
             if step is None:
                 continue
-            own = _keys(actions[name].value)
+            own = entries_of(actions[name].value)
             followers = (actions[other.name].value for other in steps if name in other.after)
             watched = dict.fromkeys(
                 (
@@ -473,16 +473,12 @@ def _reached_from(workflow: Workflow, name: str) -> set[str]:
 
 
 def _watched(tree: Tree) -> Iterator[str]:
-    when = _keys(tree).get("when")
-    for name, bound in _keys(when.value if when else None).items():
-        named = _keys(bound.value).get("container")
+    when = entries_of(tree).get("when")
+    for name, bound in entries_of(when.value if when else None).items():
+        named = entries_of(bound.value).get("container")
         yield named.value.text if named and isinstance(named.value, Scalar) else name
-    yield from _names(_keys(tree).get("reads"))
+    yield from _names(entries_of(tree).get("reads"))
 
 
 def _names(entry: Entry | None) -> tuple[str, ...]:
     return texts_of(entry.value) if entry and isinstance(entry.value, Items) else ()
-
-
-def _keys(tree: Tree | None) -> dict[str, Entry]:
-    return tree.entries if isinstance(tree, TreeMapping) else {}

@@ -16,7 +16,7 @@ from headgate.flows.oozie.workflow import (
     Workflow,
     targets,
 )
-from headgate.flows.sections.graph import cycles
+from headgate.flows.sections.actions.graph import cycles
 
 ALL = "all"
 """The choice of a decision that takes every branch."""

@@ -25,7 +25,7 @@ from headgate.flows.oozie.containers import (
 )
 from headgate.flows.oozie.document import Element
 from headgate.flows.oozie.limits import DECIMAL, LimitReader, read_limits, refuse_limit
-from headgate.flows.sections.bounds import RESERVED, read_condition
+from headgate.flows.sections.actions.bounds import RESERVED, read_condition
 
 SCHEMA_FILE = "qod.xsd"
 """Name of the XML Schema of ``qod`` and ``error-bounds`` in this package's data."""

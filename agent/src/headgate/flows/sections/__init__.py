@@ -1,1 +1,1 @@
-"""What each section of a dataflow file may say, and how it is read."""
+"""The sections of a dataflow file: one module for each key, or for keys that belong together."""

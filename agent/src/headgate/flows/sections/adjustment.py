@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -23,8 +24,10 @@ from headgate.flows.grammar.quantities import (
     percentage_points,
     why_no_percentage,
 )
-from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
+from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree, number_or_text
 from headgate.flows.grammar.values import DURATION_VALUE
+from headgate.flows.sections.changes import Setting, always
+from headgate.flows.sections.section import Draft, Section
 
 _BYTES = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9}
 _RATE = rf"(?=[^1-9]*[1-9])[0-9]{{1,12}}(?:\.[0-9]{{1,9}})? ?(?:{'|'.join(_BYTES)})"
@@ -47,7 +50,7 @@ def _reference(single: Single, example: str) -> Either:
 
 _SHARES = _reference(_PERCENT, "[30%, 85%]")
 
-ADJUSTMENT = RecordOf(
+_GRAMMAR: Final = RecordOf(
     "the adjustment",
     {
         "start": Key(
@@ -112,18 +115,17 @@ ADJUSTMENT = RecordOf(
         ),
     },
 )
-"""The grammar of the section."""
 
 
-def read_adjustment(tree: Tree | None, findings: Findings) -> AdjustmentSpec:
-    """Return the settings that a matched section describes; the defaults where there is none."""
+def _read(tree: Tree | None, draft: Draft) -> AdjustmentSpec:
+    findings = draft.findings
     if not isinstance(tree, Mapping):
         return AdjustmentSpec()
     spec = AdjustmentSpec()
     spec = msgspec.structs.replace(
         spec,
         **{
-            key: duration_seconds(_number_or_text(written))
+            key: duration_seconds(number_or_text(written))
             for key in ("every", "window", "reversal", "silence")
             if isinstance(written := tree.get(key), Scalar)
         },
@@ -181,7 +183,7 @@ def _writes(written: Tree | None, findings: Findings) -> WriteReference:
 
 
 def _frequency(written: Scalar) -> float:
-    value = _number_or_text(written)
+    value = number_or_text(written)
     return percentage_points(value) / 100 if isinstance(value, str) else float(value)
 
 
@@ -200,7 +202,7 @@ def _resources(written: Tree | None, findings: Findings) -> Iterator[tuple[Resou
 
 
 def _amount(written: Scalar) -> float:
-    value = _number_or_text(written)
+    value = number_or_text(written)
     if not isinstance(value, str):
         return float(value)
     rate = re.fullmatch(r"([0-9.]+) ?([kMG]?B/s)", value)
@@ -215,5 +217,12 @@ def _disordered(at: Mapping | Items, low: Scalar, high: Scalar, findings: Findin
     )
 
 
-def _number_or_text(one: Scalar) -> float | str:
-    return one.value if isinstance(one.value, int | float | str) else one.text
+ADJUSTMENT: Final = Section(
+    "adjustment",
+    Key(_GRAMMAR, "how limits that are intervals follow the writes and the machines' load"),
+    _read,
+    give=lambda adjustment, spec: msgspec.structs.replace(spec, adjustment=adjustment),
+    difference=Setting(
+        always("limits stay where they are"), lambda version: version.spec.adjustment
+    ),
+)

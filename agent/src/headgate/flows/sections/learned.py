@@ -18,8 +18,10 @@ from headgate.engine import (
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, MapOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.quantities import PERCENTAGE, percentage_points, why_no_percentage
-from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree, text_of
-from headgate.flows.sections.bound_keys import METRIC_CLASS, METRIC_VALUE
+from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree, entries_of, text_of
+from headgate.flows.sections.actions.bound_keys import METRIC_CLASS, METRIC_VALUE
+from headgate.flows.sections.containers.outside import require_values
+from headgate.flows.sections.section import Draft, Section
 from headgate.learning import (
     Changes,
     ErrorMetric,
@@ -100,7 +102,7 @@ _INTERVAL: Final = Single(
     numbers=Numbers(0, 100_000, whole=True),
 )
 
-LEARNED_TRIGGERS: Final = RecordOf(
+_GRAMMAR: Final = RecordOf(
     "the learned triggers",
     {
         "outputs": Key(
@@ -137,35 +139,36 @@ LEARNED_TRIGGERS: Final = RecordOf(
         ),
     },
 )
-"""The grammar of the section."""
 
 
-def read_learned(
-    tree: Mapping,
-    actions: AbstractMapping[str, ActionSpec],
-    trees: AbstractMapping[str, Mapping],
-    containers: AbstractMapping[str, WatchedContainer],
-    findings: Findings,
-) -> dict[str, ActionSpec]:
-    """Return the actions, those with learned triggers that lead to a bounded output.
+def _specify(draft: Draft, spec: DataflowSpec) -> DataflowSpec:
+    tree = draft.tree.get("learned")
+    if not isinstance(tree, Mapping):
+        return spec
+    if "significance" in draft.tree.entries:
+        draft.findings.error(
+            draft.tree.entries["learned"].key.at,
+            "`learned` and `significance` both decide when the same steps run",
+            "keep one of them",
+        )
+    actions = _with_triggers(tree, spec, draft)
+    require_values(draft, "learned")
+    return msgspec.structs.replace(spec, actions=tuple(actions.values()))
 
-    Args:
-        tree: the section, matched.
-        actions: by name.
-        trees: what the file says of each.
-        containers: by name.
-        findings: problems are added to them.
-    """
-    outputs = tree.get("outputs")
-    bounded = outputs.entries if isinstance(outputs, Mapping) else {}
+
+def _with_triggers(tree: Mapping, spec: DataflowSpec, draft: Draft) -> dict[str, ActionSpec]:
+    """Return the actions, those with learned triggers that lead to a bounded output."""
+    findings, trees = draft.findings, draft.mappings("actions")
+    actions = {action.name: action for action in spec.actions}
+    containers: dict[str, WatchedContainer] = {one.id: one for one in spec.containers}
+    bounded = entries_of(tree.get("outputs"))
     for name, entry in bounded.items():
         _check_output(name, entry, actions, containers, findings)
-    written = tree.get("impacts")
-    measured = written.entries if isinstance(written, Mapping) else {}
+    measured = entries_of(tree.get("impacts"))
     for name, entry in measured.items():
         _check_numbers("impact", name, entry, containers, findings)
     if findings.failed:
-        return dict(actions)
+        return actions
     settings = LearnedSettings(
         {name: _output(entry.value) for name, entry in bounded.items()},
         impacts={name: text_of(entry.value) for name, entry in measured.items()},
@@ -304,11 +307,24 @@ def _warn_of_own_input(action: ActionSpec, tree: Mapping, findings: Findings) ->
         )
 
 
-def check_learned(spec: DataflowSpec, tree: Mapping, findings: Findings) -> None:
+def _check(draft: Draft, spec: DataflowSpec) -> None:
     """Note what keeps the dataflow's learned triggers from being made."""
-    actions = learned_actions(spec)
+    tree = draft.tree.get("learned")
+    if tree is None:
+        return
     try:
-        learned(spec, actions)
+        learned(spec, learned_actions(spec))
     except SpecificationError as error:
         for problem in error.problems:
-            findings.error(tree.at, problem, "correct the section `learned`")
+            draft.findings.error(tree.at, problem, "correct the section `learned`")
+
+
+LEARNED: Final[Section[None]] = Section(
+    "learned",
+    Key(
+        _GRAMMAR,
+        "errors that outputs may have, from which it is learned which waves can be skipped",
+    ),
+    specify=_specify,
+    check=_check,
+)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, RecordOf, Single
-from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import duration_seconds
-from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar
+from headgate.flows.grammar.tree import Mapping, Scalar, Tree, number_or_text, scalars_of
 from headgate.flows.grammar.values import DURATION_VALUE
+from headgate.flows.sections.changes import Setting, Version, always
+from headgate.flows.sections.section import Draft, Section
 
 
 class Mode(StrEnum):
@@ -53,15 +56,53 @@ class ScanSpec(Struct, frozen=True):
     deletes: Deletes = Deletes.IGNORED
 
 
-_FEEDER = Single("a writer, a dataflow, or `dataflow/action`", pattern=ANY_TEXT)
+def _read_mode(written: Tree | None, _: Draft) -> Mode:
+    return Mode(written.text) if isinstance(written, Scalar) else Mode.NORMAL
 
-MODE_KEYS = {
-    "mode": Key(
+
+def _from_to(old: Version[Mode], new: Version[Mode]) -> str:
+    return f"{old.value.value} → {new.value.value}; what was counted is kept"
+
+
+MODE: Final = Section(
+    "mode",
+    Key(
         Single("`normal`, `observer` or `isolation`", words=tuple(Mode)),
         "whether writes are looked for that went round the observers (`observer`), or only the "
         "dataflow's own writes count (`isolation`); default `normal`",
     ),
-    "scans": Key(
+    _read_mode,
+    difference=Setting(_from_to, lambda version: (version.value, version.spec.feeders)),
+)
+
+
+def _require(mode: Mode, key: str, draft: Draft) -> None:
+    """Note a key that has no meaning in the file's mode."""
+    entry = draft.tree.entries.get(key)
+    if entry is not None and draft[MODE] is not mode:
+        draft.findings.error(
+            entry.key.at,
+            f"`{key}` says nothing in mode `{draft[MODE].value}`",
+            f"write `mode: {mode.value}`, or remove it",
+        )
+
+
+def _read_scans(written: Tree | None, draft: Draft) -> ScanSpec:
+    _require(Mode.OBSERVER, "scans", draft)
+    if not isinstance(written, Mapping):
+        return ScanSpec()
+    every, whole, by, deletes = (written.get(k) for k in ("every", "whole", "by", "deletes"))
+    return ScanSpec(
+        duration_seconds(number_or_text(every)) if isinstance(every, Scalar) else ScanSpec().every,
+        duration_seconds(number_or_text(whole)) if isinstance(whole, Scalar) else ScanSpec().whole,
+        FoundBy(by.text) if isinstance(by, Scalar) else FoundBy.TIMES,
+        Deletes(deletes.text) if isinstance(deletes, Scalar) else Deletes.IGNORED,
+    )
+
+
+SCANS: Final = Section(
+    "scans",
+    Key(
         RecordOf(
             "the scans",
             {
@@ -83,54 +124,31 @@ MODE_KEYS = {
         ),
         "how tables are scanned in mode `observer`",
     ),
-    "feeders": Key(
+    _read_scans,
+    give=lambda scans, spec: replace(spec, keeps_keys=scans.deletes is Deletes.COUNTED),
+    difference=Setting(always("from the next one")),
+)
+
+
+def _read_feeders(written: Tree | None, draft: Draft) -> tuple[str, ...] | None:
+    """Return whose writes count besides the dataflow's own; None where everybody's do."""
+    _require(Mode.ISOLATION, "feeders", draft)
+    if draft[MODE] is not Mode.ISOLATION:
+        return None
+    return tuple(one.text for one in scalars_of(written))
+
+
+_FEEDER: Final = Single("a writer, a dataflow, or `dataflow/action`", pattern=ANY_TEXT)
+
+FEEDERS: Final = Section(
+    "feeders",
+    Key(
         Either(
             "a writer or a list of writers",
             (_FEEDER, ListOf(_FEEDER, "a list of writers")),
         ),
         "whose writes count too in mode `isolation`: writers, dataflows, or `dataflow/action`",
     ),
-}
-"""The keys of a dataflow file that are about modes."""
-
-
-def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, ScanSpec, tuple[str, ...]]:
-    """Return the mode, its scans and its feeders that a matched file describes."""
-    written = tree.get("mode")
-    mode = Mode(written.text) if isinstance(written, Scalar) else Mode.NORMAL
-    for key, needed in (("scans", Mode.OBSERVER), ("feeders", Mode.ISOLATION)):
-        entry = tree.entries.get(key)
-        if isinstance(entry, Entry) and mode is not needed:
-            findings.error(
-                entry.key.at,
-                f"`{key}` says nothing in mode `{mode.value}`",
-                f"write `mode: {needed.value}`, or remove it",
-            )
-    return mode, _scans(tree.get("scans")), _feeders(tree.get("feeders"))
-
-
-def _scans(written: object) -> ScanSpec:
-    if not isinstance(written, Mapping):
-        return ScanSpec()
-    every, whole, by, deletes = (written.get(k) for k in ("every", "whole", "by", "deletes"))
-    return ScanSpec(
-        _seconds(every) if isinstance(every, Scalar) else ScanSpec().every,
-        _seconds(whole) if isinstance(whole, Scalar) else ScanSpec().whole,
-        FoundBy(by.text) if isinstance(by, Scalar) else FoundBy.TIMES,
-        Deletes(deletes.text) if isinstance(deletes, Scalar) else Deletes.IGNORED,
-    )
-
-
-def _seconds(written: Scalar) -> float:
-    value = written.value
-    return duration_seconds(value if isinstance(value, int | float | str) else written.text)
-
-
-def _feeders(written: object) -> tuple[str, ...]:
-    match written:
-        case Scalar():
-            return (written.text,)
-        case Items(values=values):
-            return tuple(one.text for one in values if isinstance(one, Scalar))
-        case _:
-            return ()
+    _read_feeders,
+    give=lambda feeders, spec: replace(spec, feeders=feeders),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,7 @@ from headgate.engine import (
     ActionSpec,
     Bound,
     CodecName,
+    DataflowSpec,
     SignificanceSpec,
     WatchedContainer,
     at_least_one,
@@ -28,14 +30,16 @@ from headgate.flows.grammar.quantities import (
     why_no_duration,
     why_no_percentage,
 )
-from headgate.flows.grammar.tree import Mapping, Scalar
-from headgate.flows.sections.graph import ancestors
+from headgate.flows.grammar.tree import Mapping, Scalar, number_or_text
+from headgate.flows.sections.actions.graph import ancestors
+from headgate.flows.sections.containers.outside import require_values
+from headgate.flows.sections.section import Draft, Section
 
 _PERCENT = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=why_no_percentage)
 _LONGEST = 3600.0
 """Seconds a step may wait where the file says nothing: the paper's default constant, ours."""
 
-SIGNIFICANCE = RecordOf(
+_GRAMMAR: Final = RecordOf(
     "the significance",
     {
         "output": Key(
@@ -69,32 +73,36 @@ SIGNIFICANCE = RecordOf(
         ),
     },
 )
-"""The grammar of the section."""
-
 Actions = dict[str, ActionSpec]
 
 
-def read_significance(
-    tree: Mapping,
-    actions: Actions,
-    containers: dict[str, WatchedContainer],
-    findings: Findings,
-) -> tuple[Actions, SignificanceSpec | None]:
-    """Return the actions with bounds whose limits are searched for, and what they are searched by.
+def _specify(draft: Draft, spec: DataflowSpec) -> DataflowSpec:
+    """Return the specification with bounds whose limits are searched for.
 
     Every step without bounds on the way to the output, that which writes it included, gets a bound
     on each container that it reads and another action writes.
     """
+    tree = draft.tree.get("significance")
+    if isinstance(tree, Mapping) and not draft.findings.failed:
+        spec = _sought(tree, spec, draft.findings)
+    if isinstance(tree, Mapping):
+        require_values(draft, "significance")
+    return spec
+
+
+def _sought(tree: Mapping, spec: DataflowSpec, findings: Findings) -> DataflowSpec:
     output, change = tree.get("output"), tree.get("change")
     if not isinstance(output, Scalar) or not isinstance(change, Scalar):
-        return actions, None
+        return spec
+    actions = {action.name: action for action in spec.actions}
+    containers: dict[str, WatchedContainer] = {one.id: one for one in spec.containers}
     if output.text not in containers:
         findings.error(
             output.at,
             f"there is no container `{output.text}`",
             suggestion(output.text, containers, "container"),
         )
-        return actions, None
+        return spec
     if containers[output.text].codec.name is CodecName.OPAQUE:
         findings.error(
             output.at,
@@ -102,7 +110,7 @@ def read_significance(
             f"give `{output.text}` a codec such as `number`",
         )
     time = tree.get("time")
-    longest = duration_seconds(_value(time)) if isinstance(time, Scalar) else _LONGEST
+    longest = duration_seconds(number_or_text(time)) if isinstance(time, Scalar) else _LONGEST
     sought = _with_bounds(ContainerId(output.text), actions, containers, longest)
     if not any(output.text in actions[name].writes for name in sought):
         findings.error(
@@ -110,17 +118,21 @@ def read_significance(
             f"no step without bounds of its own writes `{output.text}`",
             "name it in `writes` of the last step, and leave out `when` there",
         )
-        return actions, None
-    spec = SignificanceSpec(
+        return spec
+    significance = SignificanceSpec(
         ContainerId(output.text), percentage_points(change.text) / 100, tuple(sought)
     )
-    return {**actions, **sought}, _with_settings(spec, tree, findings)
+    return msgspec.structs.replace(
+        spec,
+        actions=tuple({**actions, **sought}.values()),
+        significance=_with_settings(significance, tree, findings),
+    )
 
 
 def _with_settings(spec: SignificanceSpec, tree: Mapping, findings: Findings) -> SignificanceSpec:
     against, tolerance, patience = (tree.get(k) for k in ("against", "tolerance", "patience"))
     if isinstance(against, Scalar):
-        spec = msgspec.structs.replace(spec, against=float(_value(against)))
+        spec = msgspec.structs.replace(spec, against=float(number_or_text(against)))
     if isinstance(tolerance, Scalar):
         points = percentage_points(tolerance.text)
         if points >= 100:  # per cent
@@ -171,5 +183,8 @@ def _watched(
     )
 
 
-def _value(one: Scalar) -> float | str:
-    return one.value if isinstance(one.value, int | float | str) else one.text
+SIGNIFICANCE: Final[Section[None]] = Section(
+    "significance",
+    Key(_GRAMMAR, "the change of the output that matters, from which limits are found"),
+    specify=_specify,
+)

@@ -95,6 +95,6 @@ def identity_on_disk(dataflow: Dataflow, action: str, base: Path) -> RunIdentity
     if isinstance(launcher, StepLauncher):
         roots = [str(base / Path(part).expanduser()) for part in launcher.python_path]
         code = code_in(launcher.step, roots)
-    places = {path: base / Path(path).expanduser() for path in dataflow.depends.get(action, ())}
+    places = {path: base / Path(path).expanduser() for path in dataflow.actions[action].depends}
     files = file_digests({path: str(at) for path, at in places.items() if at.is_file()})
     return declared_identity(dataflow, action).with_read(code, files).hashes

@@ -12,7 +12,6 @@ from headgate.agent.dataflow.views import RebuildAnswer, RunAnswer, StageStatus
 from headgate.agent.errors import Refused
 from headgate.engine import (
     CompactionRequested,
-    OnChange,
     RebuildRequested,
     RunPurpose,
     Unrebuildable,
@@ -50,7 +49,7 @@ class Stages:
                     state=self._attempts.action_state(spec.name),
                     location=location,
                     manifest=self._manifest(spec.name),
-                    on_change=state.dataflow.on_change.get(spec.name, OnChange.REFUSE),
+                    on_change=state.dataflow.actions[spec.name].on_change,
                     flows=explained[spec.name].flows,
                     held_by=explained[spec.name].held_by,
                     wanted=stage.wanted,

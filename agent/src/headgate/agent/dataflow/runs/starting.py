@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from headgate.agent.state.sealed import Definition
-from headgate.engine import FilesSpec, Launch, OnChange, TopicSpec, WatchedContainer
+from headgate.engine import FilesSpec, Launch, TopicSpec, WatchedContainer
 from headgate.flows import Dataflow, SessionLauncher, container_identities, session_roots
 from headgate.spark import StageRequest, StartSession, decode_result
 
@@ -39,7 +39,7 @@ def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, .
 def depended_files(dataflow: Dataflow, definition: Definition, action: str) -> dict[str, str]:
     """Return the files that an action depends on: paths from the root, by path as written."""
     base = Path(definition.directory)
-    files = dataflow.depends.get(action, ())
+    files = dataflow.actions[action].depends
     return {path: str(base / Path(path).expanduser()) for path in files}
 
 
@@ -75,7 +75,7 @@ def stage_request(
         {flow: tuple(one.name for one in taken.get(flow, ())) for flow in stage.inputs},
         stage.outputs,
         tuple(sorted(needed)),
-        dataflow.on_change.get(launch.action, OnChange.REFUSE),
+        dataflow.actions[launch.action].on_change,
         launch.work.purpose,
         {name: known[name] for name in action.reads if name in known},
         {name: known[name] for name in action.writes if name in known},

@@ -109,7 +109,8 @@ def test_names_with_dots_are_told_apart_by_what_there_is() -> None:
 def test_the_dataflow_says_where_states_are_and_what_becomes_of_old_ones() -> None:
     dataflow = parsed(flow(b="in: {x: a.x}, on_change: keep", top="state: s3://bucket/stages"))
     assert dataflow.state == "s3://bucket/stages"
-    assert dataflow.on_change == {"a": OnChange.REFUSE, "b": OnChange.KEEP}
+    assert dataflow.actions["a"].on_change is OnChange.REFUSE
+    assert dataflow.actions["b"].on_change is OnChange.KEEP
 
 
 CASES = {

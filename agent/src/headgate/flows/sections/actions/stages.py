@@ -19,10 +19,12 @@ from headgate.engine import (
 from headgate.flows.grammar import tree as yaml_tree
 from headgate.flows.grammar.kinds import Either, Key, MapOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, suggestion
-from headgate.flows.grammar.tree import Items, Scalar, Tree
+from headgate.flows.grammar.tree import Scalar, Tree, scalars_of
 from headgate.flows.grammar.values import NAME, names_value
 from headgate.flows.launchers.step import ENTRY
-from headgate.flows.sections.graph import ancestors
+from headgate.flows.sections.actions.agent_key import AgentKey
+from headgate.flows.sections.actions.graph import ancestors
+from headgate.flows.sections.section import Draft
 
 STAGE: Final = "stage"
 """The key of an action that makes it a stage."""
@@ -35,6 +37,23 @@ _ROWS_CHARACTERS: Final = 13
 
 _TURNS = Numbers(above=0, at_most=1_000_000, whole=True)
 _RUNNABLE_WORDS: Final = ("all", "any", "aligned")
+
+
+def _read_on_change(tree: yaml_tree.Mapping, _: Draft) -> OnChange:
+    written = tree.get("on_change")
+    return OnChange(written.text) if isinstance(written, Scalar) else OnChange.REFUSE
+
+
+ON_CHANGE: Final = AgentKey(
+    "on_change",
+    Key(
+        Single("`rebuild` or `keep`", words=(OnChange.REBUILD, OnChange.KEEP)),
+        "what becomes of a state that another version of the stage wrote: made anew, or kept; its "
+        "runs fail where nothing is said",
+    ),
+    _read_on_change,
+    "`on_change`, from its next attempt",
+)
 
 STAGE_KEYS: Final = {
     "in": Key(
@@ -117,11 +136,7 @@ STAGE_KEYS: Final = {
         f"unread increments from which the makers of its input flows are held; {DEFAULT_BACKLOG} "
         "by default",
     ),
-    "on_change": Key(
-        Single("`rebuild` or `keep`", words=(OnChange.REBUILD, OnChange.KEEP)),
-        "what becomes of a state that another version of the stage wrote: made anew, or kept; its "
-        "runs fail where nothing is said",
-    ),
+    ON_CHANGE.name: ON_CHANGE.key,
 }
 """Keys that only an action with ``stage`` has."""
 
@@ -131,13 +146,7 @@ STAGE_NEEDED: Final = tuple((key, STAGE) for key in STAGE_KEYS)
 def output_flows(tree: Tree | None) -> tuple[str, ...]:
     """Return the output flows that the tree of an action names, whatever else is in it."""
     written = tree.get("out") if isinstance(tree, yaml_tree.Mapping) else None
-    return tuple(one.text for one in _scalars(written))
-
-
-def read_on_change(tree: yaml_tree.Mapping) -> OnChange:
-    """Return what becomes of the state of a changed stage."""
-    written = tree.get("on_change")
-    return OnChange(written.text) if isinstance(written, Scalar) else OnChange.REFUSE
+    return tuple(one.text for one in scalars_of(written))
 
 
 def read_stage(
@@ -167,7 +176,7 @@ def read_stage(
 def _inputs(
     tree: yaml_tree.Mapping, flows: Mapping[str, Collection[str]], findings: Findings
 ) -> Iterator[tuple[str, FlowId]]:
-    read = {one.text for one in _scalars(tree.get("reads"))}
+    read = {one.text for one in scalars_of(tree.get("reads"))}
     written = tree.get("in")
     for flow, entry in written.entries.items() if isinstance(written, yaml_tree.Mapping) else ():
         if flow in read:
@@ -216,7 +225,7 @@ def _source(
 
 
 def _outputs(name: str, tree: yaml_tree.Mapping, findings: Findings) -> tuple[str, ...]:
-    written = _scalars(tree.get("out"))
+    written = scalars_of(tree.get("out"))
     flows: dict[str, None] = {}
     for one in written:
         if one.text in flows:
@@ -238,7 +247,7 @@ def _runnable(tree: Tree | None) -> RunnableSpec:
         case Scalar(text=kind):
             return RunnableSpec(kind)
         case yaml_tree.Mapping(entries={"lookup": tables}):
-            return RunnableSpec("lookup", tuple(one.text for one in _scalars(tables.value)))
+            return RunnableSpec("lookup", tuple(one.text for one in scalars_of(tables.value)))
         case yaml_tree.Mapping(entries=entries) if entries:
             kind, written = next(iter(entries.items()))
             match written.value:
@@ -254,11 +263,6 @@ def _runnable(tree: Tree | None) -> RunnableSpec:
                     }
                     return RunnableSpec(kind, numbers)
     return RunnableSpec()
-
-
-def _scalars(tree: Tree | None) -> tuple[Scalar, ...]:
-    values = tree.values if isinstance(tree, Items) else (tree,)
-    return tuple(value for value in values if isinstance(value, Scalar))
 
 
 # -- what concerns several actions ---------------------------------------------------------------

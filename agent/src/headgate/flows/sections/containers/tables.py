@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping as AbstractMapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.engine import (
     JSON_IN_BRACKETS,
@@ -11,6 +16,7 @@ from headgate.engine import (
     Codec,
     CodecName,
     Count,
+    DataflowSpec,
     OnUndecodable,
     WatchedContainer,
     canonical_path,
@@ -25,10 +31,13 @@ from headgate.events import (
     row_prefix_end,
     typed_key,
 )
-from headgate.flows.grammar.kinds import Either, Key, ListOf, RecordOf, Single
+from headgate.flows.grammar.kinds import Either, Key, ListOf, MapOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, nearest
-from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
-from headgate.flows.grammar.values import text_value
+from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree, entries_of, text_of
+from headgate.flows.grammar.values import NAME, text_value
+from headgate.flows.sections.changes import Change, ChangeKind, Parts, Version, always
+from headgate.flows.sections.section import Draft, Section
+from headgate.settings import shell_word
 
 _WORD = r"A-Za-z0-9_\u00aa-\uffff"  # HBase takes any letter of Unicode
 _TABLE = rf"(?:[{_WORD}][{_WORD}.\-]*:)?[{_WORD}][{_WORD}.\-]*"
@@ -207,41 +216,80 @@ _CONTAINER_KEYS = RecordOf(
         *(("group", key) for key in _RECTANGLE if key != "table"),
     ),
 )
-CONTAINER = Either("a container such as `zones c:concentration`", (_PLACE, _CONTAINER_KEYS))
-"""A container: a place in one line, or a mapping."""
+_CONTAINER: Final = Either("a container such as `zones c:concentration`", (_PLACE, _CONTAINER_KEYS))
 
 
-def read_container(name: str, tree: Tree, findings: Findings) -> WatchedContainer:
-    """Return the container that a matched tree describes."""
-    items = tuple(_items(tree, findings))
-    codec = Codec()
-    count = Count.ROWS
-    if isinstance(tree, Mapping):
-        match tree.get("codec"):
-            case Scalar(text=text):
-                codec = _codec(text)
-        match tree.get("count"):
-            case Scalar(text=text):
-                count = Count(text)
-    return WatchedContainer(Container(ContainerId(name), items), codec, count)
+class DeclaredContainer(Struct, frozen=True):
+    """A container as the file declares it."""
+
+    watched: WatchedContainer
+    on_undecodable: OnUndecodable | None = None
+    """What a step sees of values that the codec cannot read; None where it is not said."""
+    keys: KeyForm | None = None
+    """Form in which a step sees rows and qualifiers; None where it is not said."""
 
 
-def read_undecodable(tree: Tree) -> OnUndecodable | None:
-    """Return what becomes of a container's values that do not decode; None where it is not said."""
-    match tree.get("on_undecodable") if isinstance(tree, Mapping) else None:
-        case Scalar(text=text):
-            return OnUndecodable(text)
-        case _:
-            return None
+def _read(written: Tree | None, draft: Draft) -> dict[str, DeclaredContainer]:
+    return {
+        name: _container(name, entry.value, draft.findings)
+        for name, entry in entries_of(written).items()
+    }
 
 
-def read_keys(tree: Tree) -> KeyForm | None:
-    """Return what a container's keys are for a step; None where it is not said."""
-    match tree.get("keys") if isinstance(tree, Mapping) else None:
-        case Scalar(text=text):
-            return KeyForm(text)
-        case _:
-            return None
+def _container(name: str, tree: Tree, findings: Findings) -> DeclaredContainer:
+    container = Container(ContainerId(name), tuple(_items(tree, findings)))
+    if not isinstance(tree, Mapping):
+        return DeclaredContainer(WatchedContainer(container, Codec(), Count.ROWS))
+    codec, count, undecodable, keys = map(
+        text_of, map(tree.get, ("codec", "count", "on_undecodable", "keys"))
+    )
+    return DeclaredContainer(
+        WatchedContainer(
+            container, _codec(codec) if codec else Codec(), Count(count) if count else Count.ROWS
+        ),
+        OnUndecodable(undecodable) if undecodable else None,
+        KeyForm(keys) if keys else None,
+    )
+
+
+def _specify(draft: Draft, spec: DataflowSpec) -> DataflowSpec:
+    return replace(spec, containers=tuple(one.watched for one in draft[CONTAINERS].values()))
+
+
+_Containers = Version[AbstractMapping[str, DeclaredContainer]]
+
+
+def _changed(name: str, old: _Containers, new: _Containers) -> Iterator[Change]:
+    before, after, part = old.value[name], new.value[name], f"container `{name}`"
+    if before.watched != after.watched:
+        words = "its updates count on; its cells are read anew"
+        yield Change(ChangeKind.CHANGED, part, words)
+    elif before.on_undecodable != after.on_undecodable:
+        words = "`on_undecodable`, from the next attempt of a step that reads it"
+        yield Change(ChangeKind.CHANGED, part, words)
+    elif before.keys != after.keys:
+        words = (
+            "`keys`, from the next attempt of a step that reads it; a stage that reads it is made "
+            f"anew by `headgate stage rebuild {shell_word(new.spec.name)} STAGE --with-sources`"
+        )
+        yield Change(ChangeKind.CHANGED, part, words)
+
+
+CONTAINERS: Final = Section(
+    "containers",
+    Key(
+        MapOf(_CONTAINER, "containers by name", NAME, "container"),
+        "parts of tables that actions read, write and watch",
+    ),
+    _read,
+    _specify,
+    difference=Parts(
+        "container",
+        always("scanned first where a bound needs it"),
+        _changed,
+        "not watched any more",
+    ),
+)
 
 
 def overlap(first: Container, second: Container) -> bool:

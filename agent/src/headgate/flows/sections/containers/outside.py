@@ -1,85 +1,24 @@
-"""What stages read or write besides containers: files and topics, and who may name them."""
+"""What actions do with files and topics: who may name them, and what cannot be with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import Final
 
 from msgspec import Struct
 
-from headgate.engine import (
-    ActionRole,
-    ActionSpec,
-    Codec,
-    CodecName,
-    FilesSpec,
-    TopicSpec,
-    WatchedContainer,
-)
-from headgate.events import Container, ContainerId
+from headgate.engine import ActionRole, ActionSpec, FilesSpec, TopicSpec
 from headgate.flows.grammar import tree as yaml_tree
 from headgate.flows.grammar.problems import Findings, Position
 from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
-from headgate.flows.sections.files import check_written_files, read_files
-from headgate.flows.sections.topics import check_types, check_written_topic, read_topic
-
-
-class Noun(Struct, frozen=True):
-    """How errors speak of one kind of them."""
-
-    are: str
-    kind: str
-    """Of several of them."""
-    one: str
-    """Before a name."""
-    them: str
-    on: str
-    """Of what a bound is on."""
-    come: str
-    uncounted: str
-    itself: str
-    """What a step does with them that is no stage."""
-    columns: str
-    """Whose they are."""
-    such_as: str
-    """Columns."""
-    of_its_own: str
-    """The cure where several actions write them."""
-    place: str
-    place_of_its_own: str
-
-
-_FILES: Final = Noun(
-    are="are files",
-    kind="files",
-    one="files",
-    them="them",
-    on="files",
-    come="files come",
-    uncounted="whose arrival",
-    itself="open them",
-    columns="they",
-    such_as="{url: string, clicks: int64}",
-    of_its_own="files of its own: what is there is of one flow",
-    place="place",
-    place_of_its_own="a directory",
+from headgate.flows.sections.containers.files import FILES, FILES_NOUN, check_written_files
+from headgate.flows.sections.containers.topics import (
+    TOPIC_NOUN,
+    TOPICS,
+    check_types,
+    check_written_topic,
 )
-_TOPIC: Final = Noun(
-    are="is a topic",
-    kind="topics",
-    one="topic",
-    them="it",
-    on="a topic",
-    come="messages come",
-    uncounted="whose messages",
-    itself="read it",
-    columns="its messages",
-    such_as="{order: string, amount: double}",
-    of_its_own="a topic by a name of its own: a flow has the name of its topic",
-    place="topic",
-    place_of_its_own="a topic",
-)
+from headgate.flows.sections.containers.untabled import Noun
+from headgate.flows.sections.section import Draft
 
 
 class Outside(Struct, frozen=True):
@@ -92,43 +31,24 @@ class Outside(Struct, frozen=True):
 
     def noun(self, name: str) -> Noun | None:
         """Return how to speak of what has a name; None where it is neither files nor a topic."""
-        return _FILES if name in self.files else _TOPIC if name in self.topics else None
-
-    @property
-    def sections(self) -> tuple[str, ...]:
-        """The sections of the file that have any."""
-        named = {"files": self.files, "topics": self.topics}
-        return tuple(key for key, there in named.items() if there)
-
-    @property
-    def containers(self) -> dict[str, WatchedContainer]:
-        """What bounds watch: containers without tables, of which no update comes."""
-        opaque = Codec(CodecName.OPAQUE)
-        return {
-            name: WatchedContainer(Container(ContainerId(name), ()), opaque)
-            for name in (*self.files, *self.topics)
-        }
+        return FILES_NOUN if name in self.files else TOPIC_NOUN if name in self.topics else None
 
 
-def read_outside(tree: yaml_tree.Mapping, findings: Findings) -> Outside:
-    """Return the files and topics of the matched tree of a dataflow file."""
-    containers, files, topics = map(partial(_section, tree), ("containers", "files", "topics"))
-    for name, entry in (*files.items(), *topics.items()):
-        other = "container" if name in containers else "topic"
-        if name in containers or (name in topics and entry is files.get(name)):
-            findings.error(
-                entry.key.at, f"`{name}` is a {other}, too", "name one of them otherwise"
+def outside_of(draft: Draft) -> Outside:
+    """Return the files and topics of a file."""
+    entries = draft.entries("files") | draft.entries("topics")
+    return Outside(draft[FILES], draft[TOPICS], entries)
+
+
+def require_values(draft: Draft, key: str) -> None:
+    """Note files and topics beside a section that decides by the values of containers."""
+    for section in (FILES, TOPICS):
+        if draft.entries(section.name):
+            draft.findings.error(
+                draft.tree.entries[key].key.at,
+                f"`{key}` decides by the values of containers, and `{section.name}` have none",
+                f"keep one of them; {section.name} may be those of a dataflow of its own",
             )
-    return Outside(
-        {name: read_files(entry.value, findings) for name, entry in files.items()},
-        {name: read_topic(entry.value, findings) for name, entry in topics.items()},
-        files | topics,
-    )
-
-
-def _section(tree: yaml_tree.Mapping, key: str) -> dict[str, Entry]:
-    section = tree.get(key)
-    return dict(section.entries) if isinstance(section, yaml_tree.Mapping) else {}
 
 
 class OutsideChecker:
@@ -155,8 +75,8 @@ class OutsideChecker:
         for name, topic in outside.topics.items():
             check_types(name, topic, outside.entries[name], findings)
         kinds: tuple[tuple[Noun, Mapping[str, FilesSpec | TopicSpec]], ...] = (
-            (_FILES, outside.files),
-            (_TOPIC, outside.topics),
+            (FILES_NOUN, outside.files),
+            (TOPIC_NOUN, outside.topics),
         )
         for noun, specs in kinds:
             for name, spec in specs.items():

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as AbstractMapping
 from typing import Any, Final
 
 from headgate.engine import (
     NAMED_TRIGGERS,
-    ActionSpec,
     DataflowSpec,
     SpecificationError,
     Trigger,
     make_policy,
 )
 from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, RecordOf, Single
-from headgate.flows.grammar.problems import Findings, Position
+from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.tree import Mapping, Scalar, Tree, plain_value
 
 _WORDS: Final = ", ".join(f"`{name}`" for name in NAMED_TRIGGERS)
@@ -49,10 +49,29 @@ def read_trigger(tree: Tree | None) -> Trigger | None:
             return None
 
 
-def check_trigger(spec: DataflowSpec, action: ActionSpec, at: Position, findings: Findings) -> None:
-    """Note what keeps an action's trigger from being made, such as a setting that it lacks."""
-    try:
-        make_policy(spec, action)
-    except SpecificationError as error:
-        for problem in error.problems:
-            findings.error(at, problem, "correct the trigger's settings")
+def check_triggers(
+    spec: DataflowSpec, trees: AbstractMapping[str, Mapping], findings: Findings
+) -> None:
+    """Note what keeps the triggers that actions name from being made, such as a missing setting.
+
+    Args:
+        spec: of the dataflow.
+        trees: of its actions.
+        findings: where errors go.
+    """
+    for action in spec.actions:
+        entry = trees[action.name].entries.get("trigger")
+        if action.trigger is None or entry is None:
+            continue
+        if spec.significance is not None and action.name in spec.significance.actions:
+            findings.error(
+                entry.key.at,
+                f"`significance` searches for what `{action.name}` waits for",
+                "remove the trigger, or name an output that the action does not lead to",
+            )
+            continue
+        try:
+            make_policy(spec, action)
+        except SpecificationError as error:
+            for problem in error.problems:
+                findings.error(entry.key.at, problem, "correct the trigger's settings")

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from headgate.engine import DEFAULT_LATE, FileFormat, FilesSpec
+from headgate.engine import DEFAULT_LATE, DataflowSpec, FileFormat, FilesSpec
 from headgate.flows.grammar import tree as yaml_tree
 from headgate.flows.grammar.column_types import columns_kind, read_columns
-from headgate.flows.grammar.kinds import Either, Key, RecordOf, Single
+from headgate.flows.grammar.kinds import Either, Key, MapOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import duration_seconds
-from headgate.flows.grammar.tree import Entry, Scalar, Tree
-from headgate.flows.grammar.values import DURATION_VALUE, text_value
+from headgate.flows.grammar.tree import Entry, Scalar, Tree, entries_of, number_or_text
+from headgate.flows.grammar.values import DURATION_VALUE, NAME, text_value
+from headgate.flows.sections.containers.untabled import (
+    Noun,
+    check_names,
+    untabled_difference,
+    with_untabled,
+)
+from headgate.flows.sections.section import Draft, Section
 
 _SCHEMES: Final = ("file", "hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss")
 """Of URIs that ``pyarrow.fs`` takes."""
@@ -23,7 +30,7 @@ COLUMN_TYPES: Final = (
 )
 """Of columns: names that Arrow has for types without parts."""
 
-FILES = Either(
+_VALUE: Final = Either(
     "a directory or a URI, or a mapping with `uri`",
     (
         text_value("a directory or a URI"),
@@ -54,8 +61,24 @@ FILES = Either(
 )
 """Files: a place, or a mapping."""
 
+FILES_NOUN: Final = Noun(
+    are="are files",
+    kind="files",
+    one="files",
+    them="them",
+    on="files",
+    come="files come",
+    uncounted="whose arrival",
+    itself="open them",
+    columns="they",
+    such_as="{url: string, clicks: int64}",
+    of_its_own="files of its own: what is there is of one flow",
+    place="place",
+    place_of_its_own="a directory",
+)
 
-def read_files(tree: Tree, findings: Findings) -> FilesSpec:
+
+def _files(tree: Tree, findings: Findings) -> FilesSpec:
     """Return the files that a matched tree describes."""
     if isinstance(tree, Scalar):
         return FilesSpec(_location(tree, findings))
@@ -66,12 +89,8 @@ def read_files(tree: Tree, findings: Findings) -> FilesSpec:
         _location(uri, findings) if isinstance(uri, Scalar) else "",
         FileFormat(written.text) if isinstance(written, Scalar) else FileFormat.PARQUET,
         read_columns(tree.get("columns"), findings),
-        _seconds(late) if isinstance(late, Scalar) else DEFAULT_LATE,
+        duration_seconds(number_or_text(late)) if isinstance(late, Scalar) else DEFAULT_LATE,
     )
-
-
-def _seconds(one: Scalar) -> float:
-    return duration_seconds(one.value if isinstance(one.value, int | float) else one.text)
 
 
 def _location(written: Scalar, findings: Findings) -> str:
@@ -101,3 +120,26 @@ def check_written_files(
             f"`{writer}` writes the files `{name}`, whose columns are those of its flow",
             "leave `columns` out",
         )
+
+
+def _read(written: Tree | None, draft: Draft) -> dict[str, FilesSpec]:
+    return {
+        name: _files(entry.value, draft.findings) for name, entry in entries_of(written).items()
+    }
+
+
+def _specify(draft: Draft, spec: DataflowSpec) -> DataflowSpec:
+    check_names(draft, "files", (("containers", "container"), ("topics", "topic")))
+    return with_untabled(spec, draft[FILES].keys())
+
+
+FILES: Final = Section(
+    "files",
+    Key(
+        MapOf(_VALUE, "files by name", NAME, "files"),
+        "directories of files that stages read or write, named in `reads` and `writes`",
+    ),
+    _read,
+    _specify,
+    difference=untabled_difference(FILES_NOUN, lambda files: files.location),
+)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from headgate.engine import TOPIC_METADATA, OnGap, OnUndecodable, TopicSpec
+from headgate.engine import TOPIC_METADATA, DataflowSpec, OnGap, OnUndecodable, TopicSpec
 from headgate.flows.grammar import tree as yaml_tree
 from headgate.flows.grammar.column_types import columns_kind, read_columns
-from headgate.flows.grammar.kinds import Either, Key, RecordOf, Single
+from headgate.flows.grammar.kinds import Either, Key, MapOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
-from headgate.flows.grammar.tree import Entry, Scalar, Tree
-from headgate.flows.grammar.values import text_value
+from headgate.flows.grammar.tree import Entry, Scalar, Tree, entries_of, text_of
+from headgate.flows.grammar.values import NAME, text_value
+from headgate.flows.sections.containers.untabled import (
+    Noun,
+    check_names,
+    untabled_difference,
+    with_untabled,
+)
+from headgate.flows.sections.section import Draft, Section
 
 _TYPES: Final = (
     *("string", "binary", "bool", "double", "float", "int8", "int16", "int32", "int64"),
@@ -25,7 +32,7 @@ _NAME: Final = Single(
     rule="write up to 249 letters, digits, `.`, `_` and `-`",
 )
 
-TOPIC = Either(
+_VALUE: Final = Either(
     "the name of a topic, or a mapping with `topic`",
     (
         _NAME,
@@ -66,24 +73,36 @@ TOPIC = Either(
 _OF_READERS: Final = ("columns", "on_gap", "on_undecodable")
 """Keys that mean nothing on a topic that is written."""
 
+TOPIC_NOUN: Final = Noun(
+    are="is a topic",
+    kind="topics",
+    one="topic",
+    them="it",
+    on="a topic",
+    come="messages come",
+    uncounted="whose messages",
+    itself="read it",
+    columns="its messages",
+    such_as="{order: string, amount: double}",
+    of_its_own="a topic by a name of its own: a flow has the name of its topic",
+    place="topic",
+    place_of_its_own="a topic",
+)
 
-def read_topic(tree: Tree, findings: Findings) -> TopicSpec:
+
+def _topic(tree: Tree, findings: Findings) -> TopicSpec:
     """Return the topic that a matched tree describes."""
     if isinstance(tree, Scalar):
         return TopicSpec(tree.text)
     if not isinstance(tree, yaml_tree.Mapping):
         return TopicSpec("")
     return TopicSpec(
-        _text(tree.get("topic")),
+        text_of(tree.get("topic")),
         read_columns(tree.get("columns"), findings),
-        _text(tree.get("key")),
-        OnGap(_text(tree.get("on_gap")) or OnGap.FAIL),
-        OnUndecodable(_text(tree.get("on_undecodable")) or OnUndecodable.FAIL),
+        text_of(tree.get("key")),
+        OnGap(text_of(tree.get("on_gap")) or OnGap.FAIL),
+        OnUndecodable(text_of(tree.get("on_undecodable")) or OnUndecodable.FAIL),
     )
-
-
-def _text(tree: Tree | None) -> str:
-    return tree.text if isinstance(tree, Scalar) else ""
 
 
 def check_types(name: str, topic: TopicSpec, entry: Entry, findings: Findings) -> None:
@@ -121,3 +140,26 @@ def check_written_topic(name: str, writer: str, entry: Entry, findings: Findings
                 f"`{writer}` writes the topic `{name}`, and `{key}` is of topics that are read",
                 f"leave `{key}` out: what is written has the columns of its flow",
             )
+
+
+def _read(written: Tree | None, draft: Draft) -> dict[str, TopicSpec]:
+    return {
+        name: _topic(entry.value, draft.findings) for name, entry in entries_of(written).items()
+    }
+
+
+def _specify(draft: Draft, spec: DataflowSpec) -> DataflowSpec:
+    check_names(draft, "topics", (("containers", "container"),))
+    return with_untabled(spec, draft[TOPICS].keys())
+
+
+TOPICS: Final = Section(
+    "topics",
+    Key(
+        MapOf(_VALUE, "topics by name", NAME, "topic"),
+        "topics of Kafka that stages read or write, named in `reads` and `writes`",
+    ),
+    _read,
+    _specify,
+    difference=untabled_difference(TOPIC_NOUN, lambda topic: topic.topic),
+)

@@ -27,7 +27,7 @@ def parsed(written: str):
     ],
 )
 def test_files_are_kept_as_they_are_written(written: str, files: tuple[str, ...]) -> None:
-    assert parsed(written).depends == {"clean": files}
+    assert parsed(written).actions["clean"].depends == files
 
 
 @pytest.mark.parametrize(

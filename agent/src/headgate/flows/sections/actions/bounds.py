@@ -29,7 +29,16 @@ from headgate.engine import (
 from headgate.events import ContainerId
 from headgate.flows.grammar.problems import Findings, Position, suggestion
 from headgate.flows.grammar.quantities import duration_seconds, percentage_points
-from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar, Tree, text_of
+from headgate.flows.grammar.tree import (
+    Entry,
+    Items,
+    Mapping,
+    Scalar,
+    Tree,
+    number_or_text,
+    scalars_of,
+    text_of,
+)
 
 RESERVED = ("all", "and", "at-least-one", "majority", "not", "or")
 """Words of the condition algebra, which can't name a bound."""
@@ -66,7 +75,7 @@ def _with_dimensions(bound: Bound, tree: Mapping, findings: Findings) -> Bound:
 
 
 def _time(tree: Tree, findings: Findings) -> Limit | None:
-    return _limit(tree, lambda one: duration_seconds(_number_or_text(one)), findings)
+    return _limit(tree, lambda one: duration_seconds(number_or_text(one)), findings)
 
 
 def _sequence(tree: Tree, findings: Findings) -> SequenceBound | None:
@@ -101,7 +110,7 @@ def _value(tree: Tree, findings: Findings) -> ValueBound | None:
         if written is None:
             continue
         if METRICS[metric].constant:
-            constant = float(_number_or_text(written)) if isinstance(written, Scalar) else None
+            constant = float(number_or_text(written)) if isinstance(written, Scalar) else None
             written = tree.get("limit")
         return None if written is None else _value_bound(metric, written, constant, findings)
     return None
@@ -120,7 +129,7 @@ def _value_bound(
 
 
 def _check_reachable(tree: Tree, what: str, findings: Findings) -> None:
-    for one in _scalars(tree):
+    for one in scalars_of(tree):
         if percentage_points(one.text) > 100:  # per cent
             findings.error(
                 one.at,
@@ -147,7 +156,7 @@ def _limit(tree: Tree, number: Callable[[Scalar], float], findings: Findings) ->
 
 
 def _alike(tree: Tree, findings: Findings) -> bool:
-    percent = {_in_percent(one) for one in _scalars(tree)}
+    percent = {_in_percent(one) for one in scalars_of(tree)}
     if len(percent) > 1:
         findings.error(
             tree.at,
@@ -157,22 +166,13 @@ def _alike(tree: Tree, findings: Findings) -> bool:
     return len(percent) == 1
 
 
-def _scalars(tree: Tree) -> tuple[Scalar, ...]:
-    values: Iterable[Tree] = tree.values if isinstance(tree, Items) else (tree,)
-    return tuple(value for value in values if isinstance(value, Scalar))
-
-
 def _in_percent(tree: Tree) -> bool:
-    return any(isinstance(one.value, str) for one in _scalars(tree))
+    return any(isinstance(one.value, str) for one in scalars_of(tree))
 
 
 def _plain_or_points(one: Scalar) -> float:
-    value = _number_or_text(one)
+    value = number_or_text(one)
     return percentage_points(value) if isinstance(value, str) else value
-
-
-def _number_or_text(one: Scalar) -> float | str:
-    return one.value if isinstance(one.value, int | float | str) else one.text
 
 
 _MAX_PARENTHESES = 40  # in each other; a condition that people understand has two or three

@@ -1,0 +1,1 @@
+"""The sections that name data: containers in tables, and the files and topics of stages."""
