@@ -131,6 +131,18 @@ def test_a_difference_is_told(old, new, words):
     assert told(old, new) == [words]
 
 
+def test_all_that_is_another_of_a_container_is_told():
+    words = told(
+        "readings: detectors s:o3",
+        'readings: {table: detectors, column: "s:o3", on_undecodable: skip, keys: binary}',
+    )
+
+    assert [one.partition(", ")[2].partition(",")[0] for one in words] == [
+        "`on_undecodable`",
+        "`keys`",
+    ]
+
+
 def test_what_is_gone_is_told():
     removed = '  last: {step: "steps:last", reads: zones, timeout: 5 s}\n'
 
@@ -187,6 +199,40 @@ def test_a_difference_within_a_mode_is_told(old, new, words):
     before, after = (parse_dataflow(MODES.replace("...", mode), "f") for mode in (old, new))
 
     assert [str(one) for one in changes(before, after)] == [words]
+
+
+SOUGHT = """\
+name: air
+containers: {readings: detectors s:o3, zones: zones c:v}
+actions:
+  feed: {input: readings}
+  zones: {step: "steps:zones", reads: readings, writes: zones}
+significance: {output: zones, change: 5%}
+"""
+
+
+def test_another_change_of_the_output_that_matters_is_told():
+    before, after = (parse_dataflow(SOUGHT.replace("5%", one), "f") for one in ("5%", "8%"))
+
+    assert [str(one) for one in changes(before, after)] == [
+        "significance: changed, searches go on from where they are"
+    ]
+
+
+def test_searches_that_begin_or_end_are_told_with_the_bounds_that_they_move():
+    without, sought = (
+        parse_dataflow(SOUGHT.partition("significance")[0], "f"),
+        parse_dataflow(SOUGHT, "f"),
+    )
+
+    begun, ended = (
+        [str(one) for one in changes(*two)] for two in ((without, sought), (sought, without))
+    )
+
+    assert begun[0].startswith("bound `readings` of `zones`: added")
+    assert begun[-1] == "significance: changed, searches for limits begin"
+    assert ended[0].startswith("bound `readings` of `zones`: removed")
+    assert ended[-1] == "significance: changed, limits that were found are given up"
 
 
 STAGED = """\

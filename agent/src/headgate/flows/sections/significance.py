@@ -32,6 +32,7 @@ from headgate.flows.grammar.quantities import (
 )
 from headgate.flows.grammar.tree import Mapping, Scalar, number_or_text
 from headgate.flows.sections.actions.graph import ancestors
+from headgate.flows.sections.changes import Setting, Version
 from headgate.flows.sections.containers.outside import require_values
 from headgate.flows.sections.section import Draft, Section
 
@@ -183,8 +184,17 @@ def _watched(
     )
 
 
+def _words(old: Version[None], new: Version[None]) -> str:
+    if old.spec.significance is None:
+        return "searches for limits begin"
+    if new.spec.significance is None:
+        return "limits that were found are given up"
+    return "searches go on from where they are"
+
+
 SIGNIFICANCE: Final[Section[None]] = Section(
     "significance",
     Key(_GRAMMAR, "the change of the output that matters, from which limits are found"),
     specify=_specify,
+    difference=Setting(_words, lambda version: version.spec.significance),
 )

@@ -264,10 +264,10 @@ def _changed(name: str, old: _Containers, new: _Containers) -> Iterator[Change]:
     if before.watched != after.watched:
         words = "its updates count on; its cells are read anew"
         yield Change(ChangeKind.CHANGED, part, words)
-    elif before.on_undecodable != after.on_undecodable:
+    if before.on_undecodable != after.on_undecodable:
         words = "`on_undecodable`, from the next attempt of a step that reads it"
         yield Change(ChangeKind.CHANGED, part, words)
-    elif before.keys != after.keys:
+    if before.keys != after.keys:
         words = (
             "`keys`, from the next attempt of a step that reads it; a stage that reads it is made "
             f"anew by `headgate stage rebuild {shell_word(new.spec.name)} STAGE --with-sources`"
