@@ -114,13 +114,12 @@ def test_another_setting_is_one_change() -> None:
     assert str(change) == "budget: changed, 5 → 6 runs"
 
 
-def changed(name: str, old: Version[Any], new: Version[Any]) -> list[Change]:
-    same = old.value[name] == new.value[name]
-    return [] if same else [Change(ChangeKind.CHANGED, f"room `{name}`", "painted")]
+def changed(name: str, before: int, after: int, _: DataflowSpec) -> list[Change]:
+    return [] if before == after else [Change(ChangeKind.CHANGED, f"room `{name}`", "painted")]
 
 
 def test_parts_are_added_changed_and_removed() -> None:
-    difference = Parts("room", lambda name, _, new: f"{new.value[name]} m²", changed, "sold")
+    difference = Parts("room", lambda name, _, new: f"{new[name]} m²", changed, "sold")
     old, new = Version({"a": 1, "b": 2, "c": 3}, SPEC), Version({"c": 3, "b": 4, "d": 5}, SPEC)
 
     assert list(map(str, difference.changes("rooms", old, new))) == [

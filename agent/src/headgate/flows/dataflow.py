@@ -133,6 +133,11 @@ class Dataflow(Struct, frozen=True, kw_only=True):
             name: one.launcher for name, one in self.actions.items() if one.launcher is not None
         }
 
+    def launcher_of(self, action: str) -> Launcher | None:
+        """Return how an action is run; None where it is not there, or fed from outside."""
+        declared = self.actions.get(action)
+        return None if declared is None else declared.launcher
+
     @property
     def on_undecodable(self) -> dict[str, OnUndecodable]:
         """What a step sees of values that the codec cannot read, by container that says it."""

@@ -165,7 +165,9 @@ def _edited(
     """Return the actions whose code or files are others than those that their newest run had."""
     base = Path(definition.directory)
     now = {
-        name: identity_on_disk(dataflow, name, base) for name in ran if name in dataflow.launchers
+        name: identity_on_disk(dataflow, name, base)
+        for name in ran
+        if dataflow.launcher_of(name) is not None
     }
     return tuple(edited_code(dataflow, ran, now, reloaded=reloaded))
 

@@ -189,7 +189,7 @@ def _place(dataflow: Dataflow, action: str, word: str) -> tuple[int, int]:
     start = _spot(lines, "actions", range(len(lines)), key=True) or (0, 0)
     spot = _spot(lines, action, range(start[0], len(lines)), key=True)
     if spot is None:
-        launcher = dataflow.launchers.get(action)
+        launcher = dataflow.launcher_of(action)
         entry = launcher.step if isinstance(launcher, StepLauncher) else action
         return _spot(lines, entry, range(len(lines))) or (1, 1)
     line = spot[0]

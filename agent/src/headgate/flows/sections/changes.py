@@ -68,24 +68,28 @@ class Parts(Generic[P]):
 
     noun: str
     """Word before the name of a part."""
-    added: Callable[[str, Version[Mapping[str, P]], Version[Mapping[str, P]]], str]
-    """Returns what becomes of a part that is new."""
-    changed: Callable[[str, Version[Mapping[str, P]], Version[Mapping[str, P]]], Iterable[Change]]
-    """Yields what is another of a part that is in both versions."""
+    added: Callable[[str, Mapping[str, P], Mapping[str, P]], str]
+    """Returns what becomes of a new part, by its name, all old parts and all new ones."""
+    changed: Callable[[str, P, P, DataflowSpec], Iterable[Change]]
+    """Yields what is another of a part that is in both versions.
+
+    It gets the part's name, its two versions and the new specification.
+    """
     removed: str
     """What becomes of a part that is gone."""
+    parts: Callable[[Version[Any]], Mapping[str, P]] = lambda version: version.value
+    """Returns the parts by name."""
 
-    def changes(
-        self, _: str, old: Version[Mapping[str, P]], new: Version[Mapping[str, P]]
-    ) -> Iterator[Change]:
+    def changes(self, _: str, old: Version[Any], new: Version[Any]) -> Iterator[Change]:
         """Yield the changes of all parts: those of the new version first."""
-        for name in new.value:
-            if name in old.value:
-                yield from self.changed(name, old, new)
+        before, after = self.parts(old), self.parts(new)
+        for name, part in after.items():
+            if name in before:
+                yield from self.changed(name, before[name], part, new.spec)
             else:
-                words = self.added(name, old, new)
+                words = self.added(name, before, after)
                 yield Change(ChangeKind.ADDED, f"{self.noun} `{name}`", words)
-        for name in (one for one in old.value if one not in new.value):
+        for name in (one for one in before if one not in after):
             yield Change(ChangeKind.REMOVED, f"{self.noun} `{name}`", self.removed)
 
 

@@ -105,9 +105,9 @@ class Attempts:
     @property
     def session_is_busy(self) -> bool:
         """Whether an attempt is with the warm session."""
-        launchers = self._state.dataflow.launchers
+        launcher_of = self._state.dataflow.launcher_of
         return any(
-            not isinstance(launchers.get(a.launch.action), JobLauncher)
+            not isinstance(launcher_of(a.launch.action), JobLauncher)
             for a in self._under_way.values()
         )
 
@@ -249,7 +249,7 @@ class Attempts:
             return
         for attempt in tuple(self._queue):
             action = attempt.launch.action
-            by = state.dataflow.launchers.get(action)
+            by = state.dataflow.launcher_of(action)
             if by is None:
                 self._queue.remove(attempt)
                 reason = "the dataflow has no such action now"

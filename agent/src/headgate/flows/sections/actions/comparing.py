@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from headgate.engine import (
     ActionSpec,
     Bound,
+    DataflowSpec,
     Interval,
     Limit,
     SequenceBound,
@@ -21,7 +22,17 @@ from headgate.engine import (
 from headgate.flows.sections.actions.declared import AGENT_KEYS, DeclaredAction
 from headgate.flows.sections.changes import Change, ChangeKind, Parts, Version
 
-Actions = Version[Mapping[str, DeclaredAction]]
+
+class _Action(NamedTuple):
+    """An action as the engine and as the agent has it."""
+
+    spec: ActionSpec
+    declared: DeclaredAction
+
+
+def _actions(version: Version[Mapping[str, DeclaredAction]]) -> dict[str, _Action]:
+    return {one.name: _Action(one, version.value[one.name]) for one in version.spec.actions}
+
 
 _KEYS: Final = {"condition": "combine", "evaluation": "evaluate", "retry": "retries"}
 """Keys of an action by the field of ``ActionSpec``, where the two differ."""
@@ -30,32 +41,27 @@ _PLAIN_FIELDS: Final = tuple(
 )
 
 
-def _added(name: str, old: Actions, new: Actions) -> str:
+def _added(name: str, old: Mapping[str, _Action], new: Mapping[str, _Action]) -> str:
     """Return what becomes of an action that is new, or is an old one with another name."""
-    launcher = new.value[name].launcher
-    gone = sorted(old.value.keys() - new.value.keys())
-    same = [one for one in gone if launcher and old.value[one].launcher == launcher]
+    launcher = new[name].declared.launcher
+    gone = sorted(old.keys() - new.keys())
+    same = [one for one in gone if launcher and old[one].declared.launcher == launcher]
     if not same:
         return "it counts from now"
     return f"it begins anew: what `{same[0]}` knew, which runs the same, is not taken over"
 
 
-def _changed(name: str, old: Actions, new: Actions) -> Iterator[Change]:
+def _changed(name: str, old: _Action, new: _Action, _: DataflowSpec) -> Iterator[Change]:
     part = f"action `{name}`"
-    before, after = (_spec(version, name) for version in (old, new))
-    yield from _bounds(before, after)
-    other = [one for one in _PLAIN_FIELDS if getattr(before, one) != getattr(after, one)]
+    yield from _bounds(old.spec, new.spec)
+    other = [one for one in _PLAIN_FIELDS if getattr(old.spec, one) != getattr(new.spec, one)]
     if other:
         fields = ", ".join(f"`{_KEYS.get(field, field)}`" for field in other)
         yield Change(ChangeKind.CHANGED, part, f"{fields}; it keeps what was counted")
     for key in AGENT_KEYS:
-        was, now = (getattr(version.value[name], key.name) for version in (old, new))
-        if key.words and was != now:
+        before, after = (getattr(one.declared, key.name) for one in (old, new))
+        if key.words and before != after:
             yield Change(ChangeKind.CHANGED, part, key.words)
-
-
-def _spec(version: Actions, name: str) -> ActionSpec:
-    return next(action for action in version.spec.actions if action.name == name)
 
 
 def _bounds(old: ActionSpec, new: ActionSpec) -> Iterator[Change]:
@@ -107,5 +113,7 @@ def _limit(limit: Limit, unit: str, scale: float = 1) -> str:
     return f"{limit * scale:g}{unit}"
 
 
-ACTION_DIFFERENCE: Final = Parts("action", _added, _changed, "a run under way is given up")
+ACTION_DIFFERENCE: Final = Parts(
+    "action", _added, _changed, "a run under way is given up", _actions
+)
 """How the actions of two versions are compared."""

@@ -14,7 +14,7 @@ _FILE: Final = text_value("the path of a file")
 
 
 def _read(tree: Mapping, draft: Draft) -> tuple[str, ...]:
-    findings, actions = draft.findings, draft.mappings("actions")
+    findings, actions = draft.findings, draft.entries("actions")
     files: dict[str, None] = {}
     for one in scalars_of(tree.get("depends")):
         path = one.text.strip()

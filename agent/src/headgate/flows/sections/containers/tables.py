@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from collections.abc import Mapping as AbstractMapping
 from typing import Final
 
 from msgspec import Struct
@@ -35,7 +34,7 @@ from headgate.flows.grammar.kinds import Either, Key, ListOf, MapOf, RecordOf, S
 from headgate.flows.grammar.problems import Findings, nearest
 from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree, entries_of, text_of
 from headgate.flows.grammar.values import NAME, text_value
-from headgate.flows.sections.changes import Change, ChangeKind, Parts, Version, always
+from headgate.flows.sections.changes import Change, ChangeKind, Parts, always
 from headgate.flows.sections.section import Draft, Section
 from headgate.settings import shell_word
 
@@ -256,11 +255,10 @@ def _specify(draft: Draft, spec: DataflowSpec) -> DataflowSpec:
     return replace(spec, containers=tuple(one.watched for one in draft[CONTAINERS].values()))
 
 
-_Containers = Version[AbstractMapping[str, DeclaredContainer]]
-
-
-def _changed(name: str, old: _Containers, new: _Containers) -> Iterator[Change]:
-    before, after, part = old.value[name], new.value[name], f"container `{name}`"
+def _changed(
+    name: str, before: DeclaredContainer, after: DeclaredContainer, spec: DataflowSpec
+) -> Iterator[Change]:
+    part = f"container `{name}`"
     if before.watched != after.watched:
         words = "its updates count on; its cells are read anew"
         yield Change(ChangeKind.CHANGED, part, words)
@@ -270,7 +268,7 @@ def _changed(name: str, old: _Containers, new: _Containers) -> Iterator[Change]:
     if before.keys != after.keys:
         words = (
             "`keys`, from the next attempt of a step that reads it; a stage that reads it is made "
-            f"anew by `headgate stage rebuild {shell_word(new.spec.name)} STAGE --with-sources`"
+            f"anew by `headgate stage rebuild {shell_word(spec.name)} STAGE --with-sources`"
         )
         yield Change(ChangeKind.CHANGED, part, words)
 

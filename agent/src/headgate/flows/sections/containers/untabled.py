@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headgate.engine import Codec, CodecName, DataflowSpec, FilesSpec, TopicSpec, WatchedContainer
 from headgate.events import Container, ContainerId
-from headgate.flows.sections.changes import Change, ChangeKind, Parts, Version, always
+from headgate.flows.sections.changes import Change, ChangeKind, Parts, always
 from headgate.flows.sections.section import Draft
 
 _Spec = TypeVar("_Spec", FilesSpec, TopicSpec)
@@ -80,10 +80,7 @@ def untabled_difference(noun: Noun, place: Callable[[_Spec], str]) -> Parts[_Spe
         place: returns where one of them is.
     """
 
-    def changed(
-        name: str, old: Version[Mapping[str, _Spec]], new: Version[Mapping[str, _Spec]]
-    ) -> Iterator[Change]:
-        before, after = old.value[name], new.value[name]
+    def changed(name: str, before: _Spec, after: _Spec, _: DataflowSpec) -> Iterator[Change]:
         if place(before) != place(after):
             words = (
                 f"{place(before)} → {place(after)}; what is written goes on there, and a stage "
