@@ -294,9 +294,11 @@ def test_a_loop_is_stuck_after_a_minute(
     assert bool(agent.stuck()) is stuck
 
 
-def test_a_thread_that_has_ended_is_stuck(agent: MemoryAgent, flow: HostedFlow) -> None:
+def test_a_dataflow_that_has_ended_and_is_held_is_stuck(
+    agent: MemoryAgent, flow: HostedFlow
+) -> None:
     flow.alive = False
-    assert agent.stuck() == ("the thread of dataflow air has ended",)
+    assert agent.stuck() == ("dataflow air has ended and is not given up yet",)
 
 
 def test_metrics_are_refreshed_when_they_are_asked_for(

@@ -114,24 +114,25 @@ class Group:
         listing: Faults | None = None,
         renewal: Faults | None = None,
     ) -> None:
-        store = StateStore(MemoryRows(), SEALS, RememberedRevisions())
+        self.rows = MemoryRows()
+        store = self.store = StateStore(self.rows, SEALS, RememberedRevisions())
         store.define(Definition("flow", DATAFLOW, ".", 0, 1.0))
         self.renewed = threading.Event()
-        listings, renew = store.listings, store.renew
+        listings, beat = store.listings, store.beat
 
         def listings_or_fault() -> Any:
             if listing is not None:
                 listing()
             return listings()
 
-        def renew_or_fault(*arguments: Any, **named: Any) -> None:
+        def beat_or_fault(*arguments: Any, **named: Any) -> None:
             if renewal is not None:
                 renewal()
-            renew(*arguments, **named)
+            beat(*arguments, **named)
             self.renewed.set()
 
         store.listings = listings_or_fault  # type: ignore[method-assign]
-        store.renew = renew_or_fault  # type: ignore[method-assign]
+        store.beat = beat_or_fault  # type: ignore[method-assign]
         self.runtimes = Runtimes(runtime or never())
         self.log = Log("flows", [], poll or never())
         self.halting = threading.Event()

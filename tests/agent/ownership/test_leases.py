@@ -9,8 +9,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from dataflow_stages import Group
 from simulation import SEALS, MemoryRows
 from structlog.testing import capture_logs
+from thread_faults import Heard, until
 
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.ownership.leases import Doubts, LeaseManager, LeaseSettings
@@ -22,6 +24,7 @@ from headgate.agent.state.sealed import (
     RowState,
     SetAside,
 )
+from headgate.agent.state.sealed.leases import EPOCH, LEASE, epoch_value
 from headgate.agent.state.store import Listing, Listings, StateStore
 from headgate.agent.supervision import Supervision
 
@@ -189,3 +192,36 @@ def test_nor_is_it_counted_where_another_agent_has_it(looks: Looks) -> None:
     looks.store.acquire("flow", Owner("another", "2", ""), 2.0, 3600.0)
     looks.look()
     assert looks.leases.broken_count() == 0
+
+
+@pytest.fixture
+def group() -> Any:
+    made = Group(Heard())
+    made.until_hosted()
+    yield made
+    made.stop()
+
+
+def test_a_dataflow_that_was_taken_over_ends_here(group: Group) -> None:
+    group.rows.put(b"flow/flow", {EPOCH: epoch_value(9)})
+    group.until_hosted(again=True)
+    assert group.store.listing("flow").lease.epoch == 10, "it ended, and was taken again"
+
+
+def test_a_dataflow_whose_row_is_gone_ends_here(group: Group) -> None:
+    group.rows.delete(b"flow/flow")
+    until(lambda: group.leases.hosted("flow") is None, "it runs on")
+
+
+def test_a_lease_that_was_written_over_is_written_again(group: Group) -> None:
+    before = group.store.listing("flow").lease
+    group.rows.put(b"flow/flow", {LEASE: b"forged"})
+    until(lambda: not group.store.listing("flow").doubt, "it is not written again")
+    after = group.store.listing("flow").lease
+    assert (after.owner, after.epoch) == (before.owner, before.epoch)
+    assert group.runtimes.built == 1
+
+
+def test_a_lease_names_the_highest_revision_that_its_owner_knows(group: Group) -> None:
+    revision = group.store.define(group.store.listing("flow").definition).revision
+    until(lambda: group.store.listing("flow").lease.revision == revision, "it is not written")

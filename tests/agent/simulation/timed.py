@@ -22,6 +22,11 @@ class TimedStore(StateStore):
         self.now = now
         return super().acquire(name, owner, now, seconds)
 
+    def beat(self, owner: Owner, now: float) -> None:
+        """See ``StateStore``."""
+        self.now = now
+        super().beat(owner, now)
+
     def renew(self, name: str, epoch: int, owner: Owner, now: float, seconds: float) -> None:
         """See ``StateStore``."""
         self.now = now

@@ -209,7 +209,8 @@ class Presence:
 
     def _take(self, now: float) -> None:
         what = f"name {self._owner.name}"
-        self._epoch = self._leases.take(self._row, what, self._owner, now, self._seconds).epoch
+        wanted = self._lease(0, now)
+        self._epoch = self._leases.take(self._row, what, wanted, now).epoch
 
 
 def _reaches(address: str, own: str) -> bool:

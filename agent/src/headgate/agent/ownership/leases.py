@@ -133,11 +133,15 @@ class LeaseManager:
         return not any(flow.alive for flow in self.flows())
 
     def close(self) -> None:
-        """Wait for the threads; ``halting`` is set by now."""
+        """Wait for the threads, and renew no lease any more; ``halting`` is set by now."""
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
         self._pool.close()
+        try:
+            self._store.end_beat(self._settings.owner)
+        except AgentError as error:
+            log.info("beat not deleted", reason=str(error))
 
     def look(self) -> None:
         """Look for dataflows to take over now rather than a moment later."""
@@ -232,6 +236,7 @@ class LeaseManager:
             except AgentError as error:
                 log.warning("dataflows not looked through", reason=str(error))
                 continue
+            self._look_at_own(listings)
             self._doubts.found(listings)
             self._takeovers.forget(listings, self._settings.owner)
             for listing in listings.flows:
@@ -347,22 +352,36 @@ class LeaseManager:
         except Exception as problem:  # noqa: BLE001 it runs out by itself
             self._settings.supervision.failed(ThreadKind.FLOW, flow.name, problem)
 
+    def _look_at_own(self, listings: Listings) -> None:
+        """End dataflows that were taken over, and write leases again that are not as they were."""
+        settings, found = self._settings, {one.definition.name: one for one in listings.flows}
+        aside = {row.name for row in listings.set_aside}
+        with self._lock:
+            owned = dict(self._epochs)
+        for name, epoch in owned.items():
+            listing = found.get(name)
+            if listing is None and name in aside:
+                continue
+            if listing is not None and self._store.stands(listing, settings.owner, epoch):
+                continue
+            try:
+                self._store.renew(name, epoch, settings.owner, time.time(), settings.lease)
+            except Fenced as error:
+                self._fence(name, str(error))
+            except Unreachable as error:
+                log.warning("lease not renewed", dataflow=name, reason=str(error))
+
+    def _fence(self, name: str, reason: str) -> None:
+        flow = self.hosted(name)
+        if flow is not None:
+            log.warning("taken over", dataflow=name, reason=reason)
+            flow.stop(0.0, save=False)
+
     def _renew_leases(self) -> None:
         while not self._halting.wait(self._settings.lease / 3):
             if self._settings.presence is not None:
                 self._settings.presence.renew(time.time())
-            with self._lock:
-                owned = dict(self._epochs)
-            for name, epoch in owned.items():
-                settings = self._settings
-                try:
-                    self._store.renew(name, epoch, settings.owner, time.time(), settings.lease)
-                except Fenced as error:
-                    flow = self.hosted(name)
-                    if flow is not None:
-                        log.warning("taken over", dataflow=name, reason=str(error))
-                        flow.stop(0.0, save=False)
-                except Unreachable as error:
-                    log.warning("lease not renewed", dataflow=name, reason=str(error))
-                except Exception as error:  # noqa: BLE001 the other leases are renewed all the same
-                    self._settings.supervision.failed(ThreadKind.LEASES, name, error)
+            try:
+                self._store.beat(self._settings.owner, time.time())
+            except Unreachable as error:
+                log.warning("leases not renewed", reason=str(error))

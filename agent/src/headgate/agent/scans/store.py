@@ -75,7 +75,9 @@ class ScanStore:
         Raises:
             Held: another agent's lease runs.
         """
-        lease = self._leases.take(_row(table), f"scan of {table}", owner, now, seconds)
+        lease = self._leases.take(
+            _row(table), f"scan of {table}", Lease(0, owner, 0.0, seconds=seconds), now
+        )
         return lease.epoch, self.progress(table)
 
     def progress(self, table: str) -> ScanProgress | None:

@@ -100,6 +100,7 @@ class StateStore:
 
     def listings(self) -> Listings:
         """Return all dataflows, and what is not run."""
+        self._leases.hear_beats()
         flows = []
         set_aside = []
         for row, columns in self._rows.scan(PREFIX, PREFIX_END, _HEAD):
@@ -124,7 +125,7 @@ class StateStore:
     def _listing(self, row: bytes, columns: dict[bytes, bytes]) -> Listing:
         lease, doubt = self._leases.read(row, columns)
         self._revisions.note(shown_name(row), lease.revision)
-        left = self._leases.left(row, lease.seconds) if lease.owner is not None else 0.0
+        left = self._leases.left(row, lease) if lease.owner is not None else 0.0
         return Listing(self._definitions.read(row, columns, lease), lease, doubt, left)
 
     def define(self, definition: Definition) -> Definition:
@@ -197,7 +198,8 @@ class StateStore:
         """
         row = row_of(name)
         self.listing(name)
-        lease = self._leases.take(row, name, owner, now, seconds, self._revisions.highest(name))
+        wanted = Lease(0, owner, 0.0, self._revisions.highest(name), seconds, beats=True)
+        lease = self._leases.take(row, name, wanted, now)
         whole = self._rows.get(row)
         try:
             definition = self._definitions.read(row, whole, lease)
@@ -235,14 +237,28 @@ class StateStore:
             self._guarded(definition.name, epoch, {_DAMAGED: revision})
             raise
 
+    def beat(self, owner: Owner, now: float) -> None:
+        """Extend all leases of an agent by their length, from now (Unix seconds) on."""
+        self._leases.beat(owner, now)
+
+    def end_beat(self, owner: Owner) -> None:
+        """Extend no lease of an agent any more: it ends, and has released them."""
+        self._leases.end_beat(owner)
+
     def renew(self, name: str, epoch: int, owner: Owner, now: float, seconds: float) -> None:
-        """Extend the lease by ``seconds`` from now (Unix seconds) on.
+        """Write the lease of a dataflow again, with the highest revision that is known.
 
         Raises:
             Fenced: the epoch is not this one any more.
         """
         highest = self._revisions.highest(name)
-        self._renew(name, Lease(epoch, owner, now + seconds, highest, seconds))
+        self._renew(name, Lease(epoch, owner, now + seconds, highest, seconds, beats=True))
+
+    def stands(self, listing: Listing, owner: Owner, epoch: int) -> bool:
+        """Return whether the lease in a listing is as ``renew`` would write it."""
+        lease, highest = listing.lease, self._revisions.highest(listing.definition.name)
+        mine = (lease.owner, lease.epoch) == (owner, epoch)
+        return mine and not listing.doubt and lease.revision >= highest
 
     def release(self, name: str, epoch: int) -> None:
         """Let others take the dataflow at once.
@@ -305,8 +321,8 @@ class StateStore:
             UnknownDataflow: there is none of that name.
         """
         self._known(name)
-        highest = self._revisions.highest(name)
-        lease = self._leases.take(row_of(name), name, owner, now, 0.0, highest)
+        wanted = Lease(0, owner, 0.0, self._revisions.highest(name))
+        lease = self._leases.take(row_of(name), name, wanted, now)
         if not self._close(name, lease.epoch):
             raise self._fenced(name, lease.epoch)
 

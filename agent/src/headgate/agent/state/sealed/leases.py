@@ -3,10 +3,14 @@
 A lease has ended when nothing has changed it for its length, by a clock of the agent that looks
 which nobody sets, counted from when that agent first saw it as it is. So the clocks of hosts do not
 matter, nor does one that leaps.
+
+An agent that has many leases does not change each: it has one row, ``beat/INCARNATION``, which
+changes as long as it lives, and its leases last as long as that does.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Callable
@@ -23,6 +27,9 @@ LEASE = b"state:lease"
 EPOCH = b"state:epoch"
 _SEAL = b"state:lease-seal"
 LEASE_CELLS = (LEASE, EPOCH, _SEAL)
+_BEATS, _BEATS_END = b"beat/", b"beat0"
+_FORGOTTEN = 3600.0
+"""Seconds without a beat after which its row is deleted; an agent that lives makes it anew."""
 
 CREDIBLE = 1 << 30
 """Epochs and revisions that nobody signed count below this only: they are parts of numbers of 64
@@ -52,6 +59,8 @@ class Lease(Struct, frozen=True):
     """Of the dataflow, below which no definition is believed any more."""
     seconds: float = 0.0
     """Its length from each renewal on."""
+    beats: bool = False
+    """True where each beat of its owner renews it, too."""
 
 
 class LeaseRows:
@@ -71,6 +80,7 @@ class LeaseRows:
         self._clock = clock
         self._met: dict[bytes, tuple[bytes, float]] = {}
         """The lease of each row as it was last seen, and when it was first seen so."""
+        self._beaten = 0
 
     def read(self, row: bytes, columns: dict[bytes, bytes]) -> tuple[Lease, str]:
         """Return the lease of a row, given its ``LEASE_CELLS``, and why it is not believed.
@@ -95,30 +105,53 @@ class LeaseRows:
             epoch = max(epoch, lease.epoch)
         return Lease(epoch, None, 0.0), "no agent has signed its lease"
 
-    def left(self, row: bytes, seconds: float) -> float:
-        """Return in how many seconds a lease of this length ends, if it stays as it was read."""
-        met = self._met.get(row)
-        return 0.0 if met is None else max(0.0, met[1] + seconds - self._clock())
+    def left(self, row: bytes, lease: Lease) -> float:
+        """Return in how many seconds a lease ends, if nothing changes that was read."""
+        rows = [row]
+        if lease.beats and lease.owner is not None:
+            rows.append(_beat_row(lease.owner))
+        changes = [self._met[one][1] for one in rows if one in self._met]
+        return max(0.0, max(changes, default=-math.inf) + lease.seconds - self._clock())
+
+    def beat(self, owner: Owner, now: float) -> None:
+        """Renew all leases of an owner that its beats renew; ``now`` is Unix time, for people."""
+        self._beaten += 1
+        row = _beat_row(owner)
+        self._rows.put(row, self._cells(row, Lease(self._beaten, owner, now)))
+
+    def end_beat(self, owner: Owner) -> None:
+        """Renew nothing any more."""
+        self._rows.delete(_beat_row(owner))
+
+    def hear_beats(self) -> None:
+        """Take note of which owners live, and delete what is left of those that long do not."""
+        for row, columns in self._rows.scan(_BEATS, _BEATS_END, LEASE_CELLS):
+            self._hear(row, columns)
+            if self._clock() > self._met.get(row, (b"", math.inf))[1] + _FORGOTTEN:
+                self._rows.delete(row)
+                del self._met[row]
+
+    def _hear(self, row: bytes, columns: dict[bytes, bytes]) -> None:
+        value = columns.get(LEASE, b"")
+        if self._seals.holds(row, LEASE, value, columns.get(_SEAL, b"")):
+            self._meet(row, value)
 
     def _meet(self, row: bytes, value: bytes) -> None:
         met = self._met.get(row)
         if met is None or met[0] != value:
             self._met[row] = (value, self._clock())
 
-    def take(
-        self, row: bytes, what: str, owner: Owner, now: float, seconds: float, revision: int = 0
-    ) -> Lease:
+    def take(self, row: bytes, what: str, wanted: Lease, now: float) -> Lease:
         """Give an agent the next epoch of a row, and return its lease.
 
         Args:
             row: the row.
             what: of which it is, in words.
-            owner: the agent; its own lease does not keep it away: it takes another epoch too, in
-                which tokens and barriers count anew.
+            wanted: the lease but for its epoch and its end. Its owner's own former lease does not
+                keep it away: it takes another epoch too, in which tokens and barriers count anew.
+                For its length a lease that no agent signed is respected. Its revision is the
+                highest of the dataflow that the agent knows.
             now: Unix time, for the lease's end as people read it.
-            seconds: length of the new lease, and how long one that no agent signed is respected:
-                an agent of an earlier version that is at work renews its own without end.
-            revision: of the dataflow, the highest that the agent knows.
 
         Raises:
             Held: another agent's lease runs.
@@ -129,17 +162,33 @@ class LeaseRows:
             lease, doubt = self.read(row, columns)
             if lease == new:
                 return lease  # taken at the first attempt, whose reply was lost
-            left = self.left(row, seconds if doubt else lease.seconds)
-            if left and doubt:
-                raise Held(what, f"unknown ({doubt})", "no known address", now + left)
-            if left and lease.owner is not None and lease.owner != owner:
-                raise Held(what, lease.owner.name, lease.owner.address, now + left)
-            revision = max(revision, lease.revision)
-            new = Lease(lease.epoch + 1, owner, now + seconds, revision, seconds)
+            if doubt:
+                left = self.left(row, msgspec.structs.replace(wanted, beats=False))
+                if left:
+                    raise Held(what, f"unknown ({doubt})", "no known address", now + left)
+            elif lease.owner is not None and lease.owner != wanted.owner:
+                left = self._left_now(row, lease)
+                if left:
+                    raise Held(what, lease.owner.name, lease.owner.address, now + left)
+            new = msgspec.structs.replace(
+                wanted,
+                epoch=lease.epoch + 1,
+                until=now + wanted.seconds,
+                revision=max(wanted.revision, lease.revision),
+            )
             cells = self._opening(row, new)
             if self._rows.check_and_put(row, LEASE, columns.get(LEASE), cells):
                 self._meet(row, cells[LEASE])
                 return new
+
+    def _left_now(self, row: bytes, lease: Lease) -> float:
+        """Return in how many seconds a lease ends: before one has ended, look for a last beat."""
+        left = self.left(row, lease)
+        if not left and lease.beats and lease.owner is not None:
+            beat = _beat_row(lease.owner)
+            self._hear(beat, self._rows.get(beat, LEASE_CELLS))
+            left = self.left(row, lease)
+        return left
 
     def renew(self, row: bytes, lease: Lease) -> bool:
         """Write a lease of the row's epoch; False where the row's epoch is another."""
@@ -165,6 +214,10 @@ class LeaseRows:
     def _opening(self, row: bytes, lease: Lease) -> dict[bytes, bytes]:
         """Return what to put for a lease of an epoch that begins with it."""
         return self._cells(row, lease) | {EPOCH: epoch_value(lease.epoch)}
+
+
+def _beat_row(owner: Owner) -> bytes:
+    return _BEATS + owner.incarnation.encode()
 
 
 def epoch_value(epoch: int) -> bytes:
