@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,14 +110,6 @@ class Consumer:
         kept = self._kafka.kept[found.topic, found.partition]
         return kept.start, kept.stop
 
-    def list_topics(self, **_: Any) -> Any:
-        return SimpleNamespace(
-            topics={
-                topic: SimpleNamespace(error=None, partitions=range(count))
-                for topic, count in self._kafka.counts.items()
-            }
-        )
-
 
 class Taker:
     """Takes records, unless it has no room, and checks that each is the one that comes next."""
@@ -162,7 +153,7 @@ class Readings:
 
     def __init__(self, kafka: Kafka, chance: random.Random) -> None:
         self.kafka, self.chance = kafka, chance
-        self.feeds = Feeds({}, Supervision(lambda _: None))
+        self.feeds = Feeds({}, Supervision(lambda _: None), lambda _: kafka.counts)
         self.feeds._begun = True  # no thread is started
         self.takers: dict[SharedFeed, Taker] = {}
         self.consumers = {
@@ -275,7 +266,7 @@ def test_so_it_is_on_threads_whose_consumers_fail_and_rest(
     monkeypatch.setattr(shared, "_NEAR", 5)
     monkeypatch.setattr(shared, "_AHEAD", 5)
     monkeypatch.setattr(shared, "_IDLE", 0.0)
-    feeds = Feeds({}, Supervision(lambda _: None, lambda _: 0.001))
+    feeds = Feeds({}, Supervision(lambda _: None, lambda _: 0.001), lambda _: kafka.counts)
     takers: list[Taker] = []
     for _ in range(400):
         what = chance.random()
@@ -350,12 +341,11 @@ def test_whoever_reads_a_topic_hears_once_that_it_has_more_partitions() -> None:
     one, other = readings.open({"a": 1}, Cut()), readings.open({"b": 3}, Cut())
     kafka.counts["a"] = 4
     one.room = False
-    consumer: Any = readings.consumers[readings.feeds.front]
-    readings.feeds._look_for_partitions(consumer)
+    readings.feeds._look_for_partitions()
     assert not one.grown, "it had no room, and is told again"
     one.room = True
     for _ in range(2):
-        readings.feeds._look_for_partitions(consumer)
+        readings.feeds._look_for_partitions()
     assert one.grown == [("a", 4)]
     assert not other.grown
 

@@ -55,7 +55,7 @@ def a_feed(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
         taken.extend(records)
         return True
 
-    shared = Feeds({}, heard.supervision)
+    shared = Feeds({}, heard.supervision, lambda _: {})
     shared.feed({"t": 1}, Cut({"t": (0,)}), deliver)
     until(lambda: {r.offset for r in taken} == set(range(len(values))), "records are missing")
     shared.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
@@ -130,7 +131,7 @@ class KafkaBroker:
         self.cluster = ""
         """Kafka's name for itself, once it has answered."""
         self._observers = observers
-        self._feeds = Feeds(self._common, supervision)
+        self._feeds = Feeds(self._common, supervision, self._counts)
         self._undelivered = undelivered
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
@@ -434,6 +435,20 @@ class KafkaBroker:
             if time.monotonic() > deadline:
                 raise KafkaException(found.error)
             time.sleep(_LEADERS)
+
+    def _counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return how many partitions topics have, without those that nobody knows."""
+        if not topics:
+            return {}
+        wanted = TopicCollection(list(topics))
+        asked = self._admin.describe_topics(wanted, request_timeout=_REACH)
+        found: dict[str, int] = {}
+        for topic, answer in asked.items():
+            try:
+                found[topic] = len(answer.result().partitions)
+            except KafkaException as error:
+                log.info("partitions not known", topic=topic, problem=str(error))
+        return found
 
     def _latest(self, partitions: list[TopicPartition]) -> dict[tuple[str, int], int]:
         deadline = time.monotonic() + _METADATA

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -90,7 +90,7 @@ class SharedFeed:
     def notify_growth(self, topic: str, count: int) -> None:
         """Deliver how many partitions a topic has, where that is more than is known."""
         grown = FeedRecord(topic, 0, 0, None, time.time(), partitions=count)
-        if count > self.topics.get(topic, count) and self._deliver([grown]):
+        if count > self.topics[topic] and self._deliver([grown]):
             self.topics[topic] = count
 
 
@@ -220,7 +220,7 @@ class _Reader:
         first = consumer.poll(POLL)
         if first is not None:
             self._take([first, *consumer.consume(_BATCH, 0)])
-        return self._feeds.see_to_others(self, consumer) or needed
+        return self._feeds.see_to_others(self) or needed
 
     def _rest(self) -> bool:
         """Return whether nobody has come meanwhile, so that the consumer can go."""
@@ -335,9 +335,15 @@ class Feeds:
     Args:
         common: settings of librdkafka that all clients of the agent have.
         supervision: owner of the two threads, which start with the first feed.
+        count: returns how many partitions each of some topics has, where that is known.
     """
 
-    def __init__(self, common: Mapping[str, Any], supervision: Supervision) -> None:
+    def __init__(
+        self,
+        common: Mapping[str, Any],
+        supervision: Supervision,
+        count: Callable[[Collection[str]], Mapping[str, int]],
+    ) -> None:
         self.settings = {
             **common,
             "group.id": "headgate-feed",  # never committed to: the cut in HBase is what counts
@@ -348,6 +354,7 @@ class Feeds:
             "queued.max.messages.kbytes": 16384,
         }
         self.supervision = supervision
+        self._count = count
         self.stopping = threading.Event()
         self.lock = threading.RLock()
         self.front = _Reader("front", self)
@@ -461,7 +468,7 @@ class Feeds:
             for place in feed.positions:
                 reader.leave(place, feed)
 
-    def see_to_others(self, reader: _Reader, consumer: Consumer) -> bool:
+    def see_to_others(self, reader: _Reader) -> bool:
         """Offer again what was refused, and look now and then for more partitions.
 
         That is the front's to do. Returns whether anybody is left who has no room.
@@ -474,24 +481,20 @@ class Feeds:
                 for place in feed.positions:
                     self.front.join(place, feed)
         if time.monotonic() >= self._grown + _GROWTH:
-            self._look_for_partitions(consumer)
+            self._look_for_partitions()
         return bool(self._parked)
 
     def is_waited_for(self, reader: _Reader) -> bool:
         """Return whether somebody has no room, whom the front looks after; the lock is held."""
         return reader is self.front and bool(self._parked)
 
-    def _look_for_partitions(self, consumer: Consumer) -> None:
+    def _look_for_partitions(self) -> None:
         """Let those know who read a topic that has more partitions than they know."""
         self._grown = time.monotonic()
-        try:
-            topics = consumer.list_topics(timeout=_METADATA).topics
-        except KafkaException as error:
-            log.info("partitions not known", problem=str(error))
-            return
+        with self.lock:
+            topics = {topic for feed in self._open for topic in feed.topics}
+        counts = self._count(topics)
         with self.lock:
             for feed in self._open:
                 for topic in tuple(feed.topics):
-                    found = topics.get(topic)
-                    if found is not None and found.error is None:
-                        feed.notify_growth(topic, len(found.partitions))
+                    feed.notify_growth(topic, counts.get(topic, 0))

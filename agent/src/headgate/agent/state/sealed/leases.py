@@ -80,6 +80,8 @@ class LeaseRows:
         self._clock = clock
         self._met: dict[bytes, tuple[bytes, float]] = {}
         """The lease of each row as it was last seen, and when it was first seen so."""
+        self._signed: dict[bytes, tuple[bytes, bytes]] = {}
+        """The lease and its seal of each row that was signed when it was last looked at."""
         self._beaten = 0
 
     def read(self, row: bytes, columns: dict[bytes, bytes]) -> tuple[Lease, str]:
@@ -91,13 +93,14 @@ class LeaseRows:
         value = columns.get(LEASE)
         if value is None:
             self._met.pop(row, None)
+            self._signed.pop(row, None)
             return Lease(epoch, None, 0.0), ""
         self._meet(row, value)
         try:
             lease = read_cell(value, Lease)
         except UnreadableCell as error:
             return Lease(epoch, None, 0.0), f"its lease cannot be read: {error}"
-        if self._seals.holds(row, LEASE, value, columns.get(_SEAL, b"")):
+        if self._is_signed(row, value, columns):
             higher = max(epoch, lease.epoch)
             return msgspec.structs.replace(lease, epoch=higher), ""
         # Of an earlier version, perhaps: then observers know the fences of its epochs.
@@ -129,12 +132,22 @@ class LeaseRows:
             self._hear(row, columns)
             if self._clock() > self._met.get(row, (b"", math.inf))[1] + _FORGOTTEN:
                 self._rows.delete(row)
-                del self._met[row]
+                for known in (self._met, self._signed):
+                    known.pop(row, None)
 
     def _hear(self, row: bytes, columns: dict[bytes, bytes]) -> None:
         value = columns.get(LEASE, b"")
-        if self._seals.holds(row, LEASE, value, columns.get(_SEAL, b"")):
+        if self._is_signed(row, value, columns):
             self._meet(row, value)
+
+    def _is_signed(self, row: bytes, value: bytes, columns: dict[bytes, bytes]) -> bool:
+        signed = (value, columns.get(_SEAL, b""))
+        if self._signed.get(row) == signed:
+            return True  # as at the last look
+        if not self._seals.holds(row, LEASE, *signed):
+            return False
+        self._signed[row] = signed
+        return True
 
     def _meet(self, row: bytes, value: bytes) -> None:
         met = self._met.get(row)
