@@ -14,5 +14,5 @@ def test_each_field_of_the_progress_is_saved_by_one_part(make_world: Callable[..
     agent = make_world().start_agent()
     assert agent.runtime is not None
     parts = agent.runtime._checkpoints._parts
-    saved = Counter(field for part in parts for field in part())
+    saved = Counter(field for part in parts for field in part.saved())
     assert saved == Counter(FlowProgress.__struct_fields__)

@@ -23,7 +23,7 @@ def test_the_run_is_tried_again_in_a_new_row(world: World, end: str) -> None:
         world.step()
     runtime = agent.runtime
     assert runtime is not None
-    (run,) = runtime._attempts.under_way
+    (run,) = runtime._attempts._under_way
     key = RunKey(world.dataflow.name, "first", run)
     assert isinstance(world.ledger.state(key), Claimed)
     world.ledger_rows.damage(key.row)

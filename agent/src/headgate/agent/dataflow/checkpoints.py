@@ -9,14 +9,12 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
+from headgate.agent.parts import Part
 from headgate.agent.state.saved_state import FlowProgress, SavedState
 from headgate.spark import RunKey
 
-Saved = Callable[[], dict[str, object]]
-"""Returns fields of ``FlowProgress`` that one part of a runtime owns."""
 
-
-class Checkpoints:
+class Checkpoints(Part):
     """Saves a dataflow's state, at once where that is asked for, and after a while else."""
 
     def __init__(
@@ -25,7 +23,7 @@ class Checkpoints:
         context: RuntimeContext,
         history: RunHistory,
         is_active: Callable[[RunKey], bool],
-        parts: Iterable[Saved],
+        parts: Iterable[Part],
     ) -> None:
         self._state = state
         self._context = context
@@ -34,13 +32,13 @@ class Checkpoints:
         self._parts = tuple(parts)
         self._saved_at = 0.0
 
-    def due(self) -> float:
+    def due(self) -> list[float]:
         """Return when the next checkpoint is saved, in Unix seconds, if something has changed."""
-        return self._saved_at + self._context.checkpoint_seconds
+        return [self._saved_at + self._context.checkpoint_seconds]
 
     def tick(self, now: float) -> None:
         """Save if that is due, and delete what nobody needs any more."""
-        if self._state.dirty and now >= self.due():
+        if self._state.dirty and now >= min(self.due()):
             self.save(now)
         elif not self._state.dirty:
             self._saved_at = max(self._saved_at, now)
@@ -65,7 +63,7 @@ class Checkpoints:
         checkpoint = self._state.engine.checkpoint(self._context.saved_whole)
         fields: dict[str, object] = {}
         for part in self._parts:
-            fields |= part()
+            fields |= part.saved()
         progress = msgspec.structs.replace(FlowProgress(), **fields)
         saved = SavedState(checkpoint.head, self._state.position, progress, checkpoint.log)
         self._context.store.save(saved, self._history.changed, now)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.errors import Refused
+from headgate.agent.parts import Part
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.task import Source
@@ -16,7 +17,7 @@ from headgate.learning import LEARNED, Learned, Train
 from headgate.settings import shell_word
 
 
-class Consultations:
+class Consultations(Part):
     """Carries questions and answers, and has models trained that people ask for."""
 
     def __init__(

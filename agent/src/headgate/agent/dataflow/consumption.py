@@ -12,6 +12,7 @@ from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.feed import Feed, FeedRecord
+from headgate.agent.parts import Part
 from headgate.agent.ports import BadRecord
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import PartitionReset, ReconciliationDue, RecordArrived, TopicsOpened
@@ -32,7 +33,7 @@ log = structlog.get_logger("headgate.agent.flow")
 _BAD_RECORDS = 20  # kept for people to look at; the metric counts them all
 
 
-class Consumption:
+class Consumption(Part):
     """Reads the topics of a dataflow's tables, each partition in its order."""
 
     def __init__(
@@ -74,7 +75,7 @@ class Consumption:
 
     def subscribe(self, now: float) -> None:
         """Read the topics of the dataflow, those that are new to it from where they end now."""
-        self.close()
+        self.stop()
         state, broker = self._state, self._context.broker
         state.topics = broker.topics(state.tables)
         self.retention = broker.retention(state.topics)
@@ -85,7 +86,7 @@ class Consumption:
         self._port.handle(TopicsOpened(now, state.position))
         self._feed = broker.feed(state.topics, state.position, self._context.deliver)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Stop reading."""
         if self._feed is not None:
             self._feed.close()
@@ -104,7 +105,7 @@ class Consumption:
         if more:
             log.info("topics have more partitions", dataflow=self._state.name, partitions=more)
             topics |= more
-            self.close()
+            self.stop()
             position = self._state.position
             self._feed = self._context.broker.feed(topics, position, self._context.deliver)
         return set(more)

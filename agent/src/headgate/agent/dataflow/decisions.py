@@ -10,6 +10,7 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState
 from headgate.agent.kafka.outbox import Outbox
+from headgate.agent.parts import Part
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import Decision, DecisionKind
 from headgate.replay import PLACED, RecordedDecision
@@ -17,7 +18,7 @@ from headgate.replay import PLACED, RecordedDecision
 _KEPT = 100
 
 
-class Decisions:
+class Decisions(Part):
     """Decisions of the engine, and what nobody decided and a replay must know."""
 
     def __init__(self, state: FlowState, context: RuntimeContext, progress: FlowProgress) -> None:

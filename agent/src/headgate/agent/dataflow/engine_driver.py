@@ -15,6 +15,7 @@ from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.scans import EngineScans
 from headgate.agent.dataflow.waves import Waves
+from headgate.agent.parts import Part
 from headgate.engine import (
     Consult,
     DecisionKind,
@@ -38,7 +39,7 @@ from headgate.engine import (
 log = structlog.get_logger("headgate.agent.flow")
 
 
-class EngineDriver:
+class EngineDriver(Part):
     """Has the engine take stimuli, and carries its instructions out in their order."""
 
     def __init__(

@@ -6,13 +6,14 @@ import structlog
 
 from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.parts import Part
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import ObserverLost
 
 log = structlog.get_logger("headgate.agent.flow")
 
 
-class LostObservers:
+class LostObservers(Part):
     """Epochs of observers that have ended without a goodbye."""
 
     def __init__(
@@ -34,6 +35,8 @@ class LostObservers:
 
     def tick(self, now: float) -> None:
         """Have the engine look for what observers had not published that are lost for good."""
+        if not self._state.watching:
+            return
         # One that was heard again may be lost another time.
         under_way = self._observers.under_way(now)
         kept = {

@@ -13,6 +13,7 @@ from headgate.agent.dataflow.views import ActionStatus, FlowExplanation, FlowSta
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
+from headgate.agent.parts import Part
 from headgate.engine import ActionRole, RunPurpose, leaves
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.learning import LEARNED, learned_actions
@@ -21,7 +22,7 @@ from headgate.settings import shell_word
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
 
-class Reporting:
+class Reporting(Part):
     """Says how the dataflow stands."""
 
     def __init__(

@@ -44,6 +44,7 @@ from headgate.agent.dataflow.views import Phase
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.feed import FeedRecord
+from headgate.agent.parts import Part
 from headgate.agent.ports import Report
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.state.sealed import Definition
@@ -97,23 +98,6 @@ class Runtime:
         )
         self._lost_observers = LostObservers(state, self, context.observers, progress)
         self.consultations = Consultations(state, self, context, progress)
-        self._checkpoints = Checkpoints(
-            state,
-            context,
-            history,
-            attempts.is_active,
-            (
-                state.saved,
-                history.saved,
-                decisions.saved,
-                attempts.saved,
-                waves.saved,
-                watches.saved,
-                consumption.saved,
-                self._lost_observers.saved,
-                self.consultations.saved,
-            ),
-        )
         self._engine = EngineDriver(
             state,
             decisions,
@@ -141,6 +125,24 @@ class Runtime:
         self.reporting = Reporting(
             state, context, self._barriers, history, decisions, attempts, waves, consumption
         )
+        parts: tuple[Part, ...] = (
+            self._barriers,
+            attempts,
+            self._engine,
+            waves,
+            watches,
+            self.reporting,
+            self._lost_observers,
+            gates,
+            state,
+            history,
+            decisions,
+            consumption,
+            self.consultations,
+        )
+        self._checkpoints = Checkpoints(state, context, history, attempts.is_active, parts)
+        self._parts = (*parts, self._checkpoints)
+        """In the order in which they have their turns: what changes is saved at the end."""
         self._foreseen: float | None = None
         """When the next run may be due, as the launcher was last notified."""
 
@@ -186,49 +188,30 @@ class Runtime:
         """End the worker and the feed; with ``save`` the last checkpoint is taken first."""
         context = self._context
         # Each part ends even where the end of another fails, the last one named first.
-        with ExitStack() as parts:
-            parts.callback(context.metrics.end)
-            parts.callback(context.storage.close)
+        with ExitStack() as ends:
+            ends.callback(context.metrics.end)
+            ends.callback(context.storage.close)
             if save:
-                parts.callback(self.save, now)
-            parts.callback(self._consumption.close)
-            for run in self._attempts.under_way:
-                parts.callback(self._attempts.release, run)
-            parts.callback(context.admission.leave, self.state.name)
-            parts.callback(context.launcher.close)
+                ends.callback(self.save, now)
+            for part in self._parts:
+                ends.callback(part.stop)
+            ends.callback(context.admission.leave, self.state.name)
+            ends.callback(context.launcher.close)
             for adviser in context.advisers.values():
-                parts.callback(adviser.close)
+                ends.callback(adviser.close)
             if self.state.withdrawn:
-                parts.callback(context.launcher.cancel_all, "the dataflow was removed")
+                ends.callback(context.launcher.cancel_all, "the dataflow was removed")
 
     # -- time
 
     def due(self) -> float:
         """Return the Unix time at which ``tick`` is next needed."""
-        times = [
-            self._checkpoints.due(),
-            *self._engine.due(),
-            *self._attempts.due(),
-            *self.waves.due(),
-            *self._watches.due(),
-            *self._gates.due(),
-        ]
-        if self._barriers.due is not None:
-            times.append(self._barriers.due)
-        return min(times)
+        return min(due for part in self._parts for due in part.due())
 
     def tick(self, now: float) -> None:
         """Do what is due."""
-        self._barriers.tick(now)
-        self._attempts.tick(now)
-        self._engine.tick(now)
-        self.waves.tick(now)
-        self._watches.tick(now)
-        self.reporting.tick(now)
-        if self.state.watching:
-            self._lost_observers.tick(now)
-        self._gates.tick(now)
-        self._checkpoints.tick(now)
+        for part in self._parts:
+            part.tick(now)
         self._foresee(now)
 
     def _foresee(self, now: float) -> None:
@@ -243,12 +226,8 @@ class Runtime:
     def move_times(self, by: float, now: float) -> None:
         """Go on as before: the clock was set so many seconds ahead (back, where negative)."""
         log.warning("the clock was set", dataflow=self.state.name, seconds=round(by, 3))
-        self._checkpoints.move_times(by)
-        self.waves.move_times(by)
-        self._watches.move_times(by)
-        self.reporting.move_times(by)
-        self._attempts.move_times(by)
-        self._barriers.move_times(by)
+        for part in self._parts:
+            part.move_times(by)
         self.handle(ClockMoved(now, by))
         self._gates.renew_all(now)
 

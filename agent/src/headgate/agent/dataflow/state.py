@@ -10,6 +10,7 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
+from headgate.agent.parts import Part
 from headgate.agent.state.log_segments import first_segment
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.state.store import Ownership
@@ -48,7 +49,7 @@ class RuntimePort(Protocol):
         """Have waves settle that have come to rest."""
 
 
-class FlowState:
+class FlowState(Part):
     """One dataflow, as its definition says and as its last checkpoint left it.
 
     Args:

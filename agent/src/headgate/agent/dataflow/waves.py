@@ -11,6 +11,7 @@ from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused
+from headgate.agent.parts import Part
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import DecisionKind, WaveEnded, counted_part
 from headgate.events import TableChange, UpdateBatch
@@ -20,7 +21,7 @@ from headgate.settings import shell_word
 _KEPT = 100
 
 
-class Waves:
+class Waves(Part):
     """Ends waves and says when they are settled."""
 
     def __init__(

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from headgate.agent.kafka.broker import Broker
 from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.parts import Part
 from headgate.events import (
     VERSION,
     BarrierMark,
@@ -83,7 +84,7 @@ class Barrier(Generic[Continuation]):
         return bool(required) and not self.missing(required)
 
 
-class Barriers(Generic[Continuation]):
+class Barriers(Part, Generic[Continuation]):
     """All barriers of one dataflow: asked for, asked for again, and passed.
 
     Args:
@@ -105,8 +106,7 @@ class Barriers(Generic[Continuation]):
         repeat: float,
         passed: Callable[[Continuation, float, float], None],
     ) -> None:
-        self.due: float | None = None
-        """When ``tick`` is next needed (Unix seconds)."""
+        self._due: float | None = None
         self._broker = broker
         self._observers = observers
         self._requester = requester
@@ -168,20 +168,24 @@ class Barriers(Generic[Continuation]):
             if barrier.passed(required):
                 self._pass(barrier, now)
 
+    def due(self) -> list[float]:
+        """Return when barriers are to be asked for again, in Unix seconds."""
+        return [] if self._due is None else [self._due]
+
     def tick(self, now: float) -> None:
         """Ask again for those that wait for long: an observer may have started meanwhile."""
-        if self.due is None or now < self.due:
+        if self._due is None or now < self._due:
             return
         self.check(now)
-        self.due = now + self._repeat if self._waiting else None
+        self._due = now + self._repeat if self._waiting else None
         for barrier in self._waiting.values():
             if now >= barrier.asked + self._repeat:
                 self._publish(barrier, now)
 
     def move_times(self, by: float) -> None:
         """Have everything that is remembered happen so many seconds later."""
-        if self.due is not None:
-            self.due += by
+        if self._due is not None:
+            self._due += by
         for barrier in self._waiting.values():
             barrier.started += by
             barrier.asked += by
@@ -212,8 +216,8 @@ class Barriers(Generic[Continuation]):
                 BarrierRequest(VERSION, barrier.name, barrier.tables, self._requester)
             )
         barrier.asked = now
-        if self.due is None:
-            self.due = now + self._repeat
+        if self._due is None:
+            self._due = now + self._repeat
 
     def _pass(self, barrier: Barrier[Continuation], now: float) -> None:
         del self._waiting[barrier.name]

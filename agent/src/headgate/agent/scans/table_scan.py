@@ -191,8 +191,7 @@ class TableScan:
     def due(self) -> float:
         """Return the Unix time at which ``tick`` is next needed."""
         times = [self._next] if self._round is None else []
-        if self._barriers.due is not None:
-            times.append(self._barriers.due)
+        times += self._barriers.due()
         if self._unconfirmed:
             times.append(self._publish_again)
         return min(times, default=float("inf"))

@@ -20,6 +20,7 @@ from headgate.agent.dataflow.runs.starting import (
 )
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.errors import Refused
+from headgate.agent.parts import Part
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.agent.state.saved_state import FlowProgress
@@ -68,7 +69,7 @@ class Attempt(Struct):
     """When the work began that it goes on with, where an agent before this one began it."""
 
 
-class Attempts:
+class Attempts(Part):
     """Carries launches to the launcher and what came of them back."""
 
     def __init__(
@@ -399,10 +400,10 @@ class Attempts:
         self._port.ask(MayStart(launch, attempt.token), self._state.tables, now, prelude=fence)
         self.begin_next(now)
 
-    @property
-    def under_way(self) -> tuple[str, ...]:
-        """The runs of which an attempt is with a launcher."""
-        return tuple(self._under_way)
+    def stop(self) -> None:
+        """Give up the places of all attempts."""
+        for run in tuple(self._under_way):
+            self.release(run)
 
     def release(self, run: str) -> None:
         """Give up the place of an attempt that is not with a launcher any more."""

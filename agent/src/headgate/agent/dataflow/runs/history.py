@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from headgate.agent.dataflow.context import RuntimeContext
+from headgate.agent.parts import Part
 from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.flows import RunIdentity
 from headgate.spark import RunKey
 
 
-class RunHistory:
+class RunHistory(Part):
     """The records of one dataflow's attempts.
 
     Args:

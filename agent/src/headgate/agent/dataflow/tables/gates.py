@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState
 from headgate.agent.kafka.broker import Broker
+from headgate.agent.parts import Part
 from headgate.engine import Bound
 from headgate.events import VERSION, Container, Gate
 from headgate.flows import Dataflow
@@ -17,7 +18,7 @@ Place = tuple[str, str]
 """An action and a bound of it."""
 
 
-class Gates:
+class Gates(Part):
     """Closes gates, renews their leases, and opens them, as the engine says who is to be held."""
 
     def __init__(self, state: FlowState, broker: Broker) -> None:

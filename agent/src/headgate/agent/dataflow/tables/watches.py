@@ -8,13 +8,14 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import WatchesGone, WatchesInEffect
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.dataflow.tables.mode import extents_of, notify_of
+from headgate.agent.parts import Part
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import ReconciliationDue
 from headgate.events import VERSION, Notify, Watch, WatchList
 from headgate.flows import Mode
 
 
-class Watches:
+class Watches(Part):
     """Has tables watched, notify columns set, tables scanned, and all read from time to time."""
 
     def __init__(
