@@ -33,6 +33,13 @@ class Judged(Struct, frozen=True):
     """The probability with which the looks of this wave audit a skip, together."""
 
 
+class Judgement(Struct, frozen=True):
+    """What a decider finds of an output in a wave, and the looks by which it does."""
+
+    judged: Judged
+    looks: Looks
+
+
 class Audit(Struct, frozen=True):
     """What a run has shown that was made to see."""
 
@@ -104,7 +111,21 @@ class Decider:
     def judge(
         self, wave: int, version: int, scores: Mapping[str, float], *, certain: bool = True
     ) -> Judged:
+        """Decide what becomes of the output, and return it; see ``judgement``."""
+        found = self.judgement(wave, version, scores, certain=certain)
+        self.take(found)
+        return found.judged
+
+    def take(self, found: Judgement) -> None:
+        """Take a judgement for what was decided."""
+        self.state.judged, self.state.looks = found.judged, found.looks
+
+    def judgement(
+        self, wave: int, version: int, scores: Mapping[str, float], *, certain: bool = True
+    ) -> Judgement:
         """Return what becomes of the output, as seen from containers that are of this wave.
+
+        Nothing changes until it is taken.
 
         All looks of a wave share one draw. So a skip is audited with the largest probability of
         those looks that are taken whatever is drawn; the others draw nothing.
@@ -117,7 +138,6 @@ class Decider:
         """
         before = self.judged_in(wave)
         looks = self.state.looks.looked(version, wave, scores, self._persistence)
-        self.state.looks = looks
         seen = {name: looks.looks[name].score for name in scores}
         container = max(seen, key=lambda each: (not seen[each] < math.inf, seen[each]))
         score, spread = seen[container], self._residuals[container].spread
@@ -131,8 +151,8 @@ class Decider:
         draw = audit_draw(self._dataflow, wave)
         choice = self.state.feedback.choice(self._calibrated, score, draw, probability)
         carried = looks.looks[container].carried
-        self.state.judged = Judged(wave, score, container, choice, probability, carried, drawn)
-        return self.state.judged
+        judged = Judged(wave, score, container, choice, probability, carried, drawn)
+        return Judgement(judged, looks)
 
     def made(self, wave: int, ratio: float) -> Change | None:
         """Take what a run has shown; return what says that the world has changed, if it does.

@@ -145,7 +145,9 @@ def test_many_small_changes_sum_up_without_drift(pair, rows):
     assert measured(tester) == pytest.approx(0, abs=1e-9)
 
 
-def test_a_limit_reached_exactly_is_reached_whatever_the_rounding_on_the_way(pair, rows):
+@pytest.fixture
+def rounded(pair, rows):
+    """Return a tester whose running sum has lost a digit by which the limit is reached."""
     tester = settled(pair(value(Metric.RELATIVE, 0.1)), rows, 10, 10)
     for i in range(18):
         for row in range(3):
@@ -153,7 +155,23 @@ def test_a_limit_reached_exactly_is_reached_whatever_the_rounding_on_the_way(pai
     tester.write("in", {**rows(1, 20), **rows(2, 10, first=1)})
     ((_, pending),) = tester.engine.actions["b"].all_parts()
     assert pending.difference.value < 10
-    assert launched(tester.wave("a")) == ["b"]
+    return tester
+
+
+def test_a_limit_reached_exactly_is_reached_whatever_the_rounding_on_the_way(rounded):
+    assert launched(rounded.wave("a")) == ["b"]
+
+
+def test_an_explanation_is_exact_and_keeps_nothing_of_what_it_has_counted(rounded):
+    ((_, pending),) = rounded.engine.actions["b"].all_parts()
+
+    def sums():
+        both = pending.difference, pending.magnitude
+        return pending.changed, [(total.value, total.error) for total in both]
+
+    before = sums()
+    assert measured(rounded) == 0.1
+    assert sums() == before
 
 
 @pytest.mark.parametrize(("amount", "runs"), [(14.9999, []), (15, ["b"])])

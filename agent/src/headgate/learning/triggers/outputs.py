@@ -18,7 +18,6 @@ from headgate.learning.decider import Decider, DeciderState, Judged
 from headgate.learning.features import Row
 from headgate.learning.feedback import Change, Choice
 from headgate.learning.impact import Changes
-from headgate.learning.looks import Looks
 from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.above import ContainersAbove
 from headgate.learning.triggers.bases import Start
@@ -34,7 +33,7 @@ from headgate.learning.triggers.reports import (
     ratio_of,
 )
 from headgate.learning.triggers.settings import OutputSettings
-from headgate.learning.triggers.wishes import MadeLate, Seen, Wish, unwanted, wanted
+from headgate.learning.triggers.wishes import Found, MadeLate, Seen, Wish, unwanted, wanted
 
 
 class BoundedOutput:
@@ -223,17 +222,24 @@ class BoundedOutput:
     def wish(self, seen: Seen, inputs: Inputs) -> Wish:
         """Return whether it has to be made, as seen from containers that are of one wave.
 
+        Nothing changes until a step is judged by the wish: see ``judge``.
+
         Args:
             seen: from where.
             inputs: the state of the inputs of the step that reads them.
         """
         found = self._unpredicted(seen)
-        wish = found if isinstance(found, Wish) else self._predicted(*found, seen, inputs)
+        return found if isinstance(found, Wish) else self._predicted(*found, seen, inputs)
+
+    def judge(self, wish: Wish, wave: int) -> None:
+        """Go by a wish in the wave that it is of."""
+        if wish.found is not None and self._decider is not None:
+            self._decider.take(wish.found.judgement)
+            self._row = wish.found.row
         if wish.wanted:
-            self.state.due = seen.wave.number
-        elif self.state.due == seen.wave.number:
+            self.state.due = wave
+        elif self.state.due == wave:
             self.state.due = 0
-        return wish
 
     def _unpredicted(self, seen: Seen) -> Wish | tuple[Model, Decider]:
         """Return whether it has to be made whatever is predicted; else who predicts it."""
@@ -296,12 +302,14 @@ class BoundedOutput:
             return wanted(f"nothing in front of `{self.name}` is known to its model")
         rows = self.above.rows(known, inputs, wave, version, self.state.shown)
         scores = {c: math.nan if row is None else model.score(c, row) for c, row in rows.items()}
-        judged = decider.judge(wave.number, version, scores, certain=seen.certain)
+        judgement = decider.judgement(wave.number, version, scores, certain=seen.certain)
+        judged = judgement.judged
         container, choice = judged.container, judged.choice
         adjustment = model.containers[container].adjustment
         predicted = ratio_of(judged.score - adjustment)
         threshold = ratio_of(decider.threshold - adjustment)
-        self._row = rows[container]
+        row = rows[container]
+        found = Found(judgement, row)
         data: dict[str, float | str | None] = {
             "output": self.name,
             "container": container,
@@ -313,30 +321,21 @@ class BoundedOutput:
         }
         if choice is Choice.SYNCHRONOUS:
             left = self.state.decided.feedback.synchronous
-            return wanted(f"`{self.name}` is learned anew: {left} more waves", data)
-        if self._row is None:
+            words = f"`{self.name}` is learned anew: {left} more waves"
+        elif row is None:
             why = self.above.unknown(container, wave, version)
-            return wanted(f"the impact of `{container}` is not known: {why}", data)
-        if judged.score == math.inf:
-            return wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
-        words = (
-            f"predicted from `{container}`, a skip leaves `{self.name}` at {predicted:.2g} of its "
-            f"bound; more than {threshold:.2g} runs"
-        )
-        if choice is Choice.AUDIT:
-            return wanted(f"{words}, and this wave is audited", data, audited=True)
-        return Wish(choice is Choice.RUN, words, data)
-
-    @property
-    def judgement(self) -> tuple[Judged | None, Looks, Row | None, int]:
-        """The last judgement, its looks and features, and the wave that is due."""
-        decided = self.state.decided
-        return decided.judged, decided.looks, self._row, self.state.due
-
-    @judgement.setter
-    def judgement(self, judgement: tuple[Judged | None, Looks, Row | None, int]) -> None:
-        decided = self.state.decided
-        decided.judged, decided.looks, self._row, self.state.due = judgement
+            words = f"the impact of `{container}` is not known: {why}"
+        elif judged.score == math.inf:
+            words = f"`{container}` is unlike all that `{self.name}` was learned from"
+        else:
+            words = (
+                f"predicted from `{container}`, a skip leaves `{self.name}` at {predicted:.2g} of "
+                f"its bound; more than {threshold:.2g} runs"
+            )
+            audited = choice is Choice.AUDIT
+            words += ", and this wave is audited" if audited else ""
+            return Wish(choice is not Choice.SKIP, words, data, audited, found)
+        return Wish(wanted=True, words=words, data=data, found=found)
 
     # -- what it hears
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
+from msgspec import Struct
 
 from headgate.engine import (
     ActionSpec,
@@ -66,7 +67,13 @@ from headgate.learning.triggers.wishes import Seen, Wish
 
 Data = dict[str, float | str | None]
 
-_RAN = "it has run in this wave"
+
+class _Look(Struct, frozen=True, eq=False):
+    """What is wished of an output, as it is seen from what a step reads."""
+
+    output: BoundedOutput
+    seen: Seen
+    wish: Wish
 
 
 class Learned(TriggerPolicy):
@@ -104,11 +111,9 @@ class Learned(TriggerPolicy):
         where values are not known, ``NeedsAnswer`` where users' metrics say what has changed.
         """
         flow, state = self._flow, self.state
-        if not flow.wave.number:
-            return Nothing(_unreached("no wave has ended", "the end of a wave"))
         wave = flow.wave_at_hand(self.name)
-        if state.version >= wave.number:
-            return Nothing(_unreached(_RAN, "the next wave"))
+        if not flow.wave.number or state.version >= wave.number:
+            return Nothing(self._nothing_new())
         other = flow.held_by(self.name)
         state.held = other is not None
         if other is not None:
@@ -124,7 +129,9 @@ class Learned(TriggerPolicy):
         if asked:
             result = _unreached("users' metrics compute impacts", "their answers")
             return NeedsAnswer(encode_question(Measure(asked)), result)
-        wish = self._wish(inputs, wave)
+        looks = self._looks(inputs, wave)
+        wish = _together(looks)
+        self._go_by(looks, wave)
         if not wish.wanted:
             return Nothing(_result(wish))
         stale = flow.stale_before(self.name, wave.number)
@@ -140,15 +147,15 @@ class Learned(TriggerPolicy):
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
         """Return what it would say, changing nothing."""
-        kept = {name: output.judgement for name, output in self._flow.outputs.items()}
-        try:
-            wave = self._flow.wave_at_hand(self.name)
-            if self.state.version >= wave.number:
-                return _unreached(_RAN, "the next wave")
-            return _result(self._wish(inputs, wave, decides=False))
-        finally:
-            for name, judgement in kept.items():
-                self._flow.outputs[name].judgement = judgement
+        wave = self._flow.wave_at_hand(self.name)
+        if not self._flow.wave.number or self.state.version >= wave.number:
+            return self._nothing_new()
+        return _result(_together(self._looks(inputs, wave)))
+
+    def _nothing_new(self) -> TriggerResult:
+        if not self._flow.wave.number:
+            return _unreached("no wave has ended", "the end of a wave")
+        return _unreached("it has run in this wave", "the next wave")
 
     def _running_before(self, inputs: Inputs) -> list[str]:
         """Return the predecessors that are at work: at the end of each this one is judged."""
@@ -175,20 +182,22 @@ class Learned(TriggerPolicy):
             for question in output.impact_questions(seen, inputs)
         ]
 
-    def _wish(self, inputs: Inputs, wave: Wave, *, decides: bool = True) -> Wish:
-        flow = self._flow
+    def _looks(self, inputs: Inputs, wave: Wave) -> list[_Look]:
+        """Return how the outputs at and below the step look; none where it is to run anyway."""
         if self.state.demanded == wave.number:
-            return Wish(wanted=True, words="a step after it waits for what it makes of this wave")
-        looks = list(self._seen(wave))
-        wishes = [output.wish(seen, inputs) for output, seen in looks]
-        wanted = [wish for wish in wishes if wish.wanted]
-        certain = any(seen.certain for _, seen in looks)
-        if decides and certain and any(not wish.audited for wish in wanted):
+            return []
+        seen_outputs = self._seen(wave)
+        return [_Look(output, seen, output.wish(seen, inputs)) for output, seen in seen_outputs]
+
+    def _go_by(self, looks: Sequence[_Look], wave: Wave) -> None:
+        """Have outputs judged as they look."""
+        flow = self._flow
+        for look in looks:
+            look.output.judge(look.wish, wave.number)
+        certain = any(look.seen.certain for look in looks)
+        if certain and any(look.wish.wanted and not look.wish.audited for look in looks):
             for name in (*flow.graph.ancestors[self.name], self.name):
                 flow.members[name].state.certain = wave.number
-        if wanted:
-            return Wish(wanted=True, words="; ".join(w.words for w in wanted), data=wanted[0].data)
-        return Wish(wanted=False, words="; ".join(w.words for w in wishes), data=wishes[0].data)
 
     # -- what it hears
 
@@ -389,6 +398,16 @@ def _ask_metrics(questions: Iterable[MetricQuestion | None]) -> Sequence[Respons
     """Return what users' metrics have to be asked."""
     asked = [question for question in questions if question is not None]
     return (Ask(encode_question(Measure(asked))),) if asked else ()
+
+
+def _together(looks: Sequence[_Look]) -> Wish:
+    """Return whether a step is to run, for which these outputs are looked at."""
+    if not looks:
+        return Wish(wanted=True, words="a step after it waits for what it makes of this wave")
+    wishes = [look.wish for look in looks]
+    wanted = [wish for wish in wishes if wish.wanted]
+    words = "; ".join(wish.words for wish in wanted or wishes)
+    return Wish(bool(wanted), words, (wanted or wishes)[0].data)
 
 
 def _decoded(said: bytes | Lost) -> tuple[bytes, Model] | Lost:

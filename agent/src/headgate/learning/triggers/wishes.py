@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
 from headgate.engine import Wave
+from headgate.learning.decider import Judgement
+from headgate.learning.features import Row
 
 
 class Seen(Struct, frozen=True):
@@ -35,6 +36,14 @@ class MadeLate(Protocol):
         """Return whether an output is still being made of a wave that was decided on."""
 
 
+class Found(Struct, frozen=True, eq=False):
+    """A judgement of an output, and the features of the container that it is judged from."""
+
+    judgement: Judgement
+    row: Row | None
+    """None where they are not known."""
+
+
 class Wish(Struct, frozen=True):
     """Wish to make an output or to leave it as it is, with the reason."""
 
@@ -43,17 +52,15 @@ class Wish(Struct, frozen=True):
     data: dict[str, float | str | None] = {}
     audited: bool = False
     """True if the output is wanted only to see what a skip would cost."""
+    found: Found | None = None
+    """The judgement that the wish is of; None where nothing had to be predicted."""
 
 
-Data = Mapping[str, float | str | None]
-_NONE: Data = {}
-
-
-def wanted(words: str, data: Data = _NONE, *, audited: bool = False) -> Wish:
-    """Return the wish to make an output."""
-    return Wish(wanted=True, words=words, data=dict(data), audited=audited)
+def wanted(words: str, *, audited: bool = False) -> Wish:
+    """Return the wish to make an output, whatever is predicted of it."""
+    return Wish(wanted=True, words=words, audited=audited)
 
 
 def unwanted(words: str) -> Wish:
-    """Return the wish to leave an output as it is."""
+    """Return the wish to leave an output as it is, whatever is predicted of it."""
     return Wish(wanted=False, words=words)

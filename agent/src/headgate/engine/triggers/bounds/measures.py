@@ -33,6 +33,8 @@ class Precision(Enum):
     """From scratch: the same whatever the order of updates was."""
     OPTIMISTIC = "optimistic"
     """Running, and what is not known yet is taken as reached: may anything come of it?"""
+    SHOWN = "shown"
+    """Running, but what has to be counted again is counted for this answer alone."""
 
 
 _TRUST = 1e-6
@@ -224,10 +226,14 @@ def _value(
     if not _scanned(parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
     metric = value.metric
-    if precision is Precision.EXACT or not _is_certain(value, limit, parts):
+    if precision is not Precision.EXACT and _is_certain(value, limit, parts):
+        amount = _amount(value, divergence_of(parts, metric))
+    elif precision is Precision.SHOWN:
+        amount = _amount(value, _counted_divergence(parts))
+    else:
         for _, pending in parts:
             pending.recount()
-    amount = _amount(value, divergence_of(parts, metric))
+        amount = _amount(value, divergence_of(parts, metric))
     reached = amount >= limit
     unsettled = _unsettled(parts)
     if unsettled and precision is Precision.OPTIMISTIC:
@@ -312,6 +318,16 @@ def divergence_of(parts: Iterable[Part], metric: Metric | UserMetric) -> Diverge
         )
         for cells, pending in parts
     )
+
+
+def _counted_divergence(parts: Iterable[Part]) -> Divergence:
+    """Return how far the parts have moved, from scratch; the running sums stay as they are."""
+    found = []
+    for cells, pending in parts:
+        changed, difference, largest = pending.measured()
+        size, magnitude = cells.columns.size, pending.measured_magnitude()
+        found.append(Divergence(changed, size, difference, largest, magnitude))
+    return _together(found)
 
 
 def _extreme(

@@ -96,8 +96,8 @@ class Bounded(TriggerPolicy):
         return wait_until == self._ahead(inputs, now)
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
-        """Return the condition as it stands, without a recount."""
-        return self.result(inputs, Precision.RUNNING)
+        """Return the condition as it stands; sums that may be rounded away are not kept."""
+        return self.result(inputs, Precision.SHOWN)
 
     def times(self, inputs: Inputs) -> Sequence[float]:
         """Return when the θ of each bound is reached."""
