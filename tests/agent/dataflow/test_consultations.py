@@ -11,15 +11,16 @@ from simulation import ScriptedAgent, World
 
 from headgate.engine import (
     ActionSpec,
+    Advice,
+    ConditionResult,
     DataflowSpec,
     Evaluation,
+    Heard,
     Inputs,
     Moment,
     Needs,
     NeedsAnswer,
-    Nothing,
     Response,
-    RunNow,
     Trigger,
     TriggerPolicy,
     TriggerResult,
@@ -40,13 +41,18 @@ class Careful(TriggerPolicy):
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         if self.may is None:
-            return NeedsAnswer(b"may I?", TriggerResult(False, "asks", "a word"))
-        result = TriggerResult(self.may, "was told so", "a better moment")
-        return RunNow(result) if self.may else Nothing(result)
+            return NeedsAnswer(b"may I?", self.explain(inputs, now))
+        return super().judge(inputs, now)
 
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
-        self.may = None if answer is None else answer == b"yes"
-        self.reason = reason
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:
+        if self.may is None:
+            return TriggerResult(False, "asks", "a word")
+        return TriggerResult(self.may, "was told so", "a better moment")
+
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        if isinstance(event, Advice):
+            self.may = None if event.answer is None else event.answer == b"yes"
+            self.reason = event.reason
         return ()
 
 

@@ -22,7 +22,6 @@ from headgate.engine import (
     SpecificationError,
     WatchedContainer,
     launched,
-    trigger_of,
 )
 from headgate.events import Container, ContainerId, Item
 
@@ -362,8 +361,9 @@ def test_a_wrong_runnable_is_refused_with_its_stage():
 
 def test_what_says_when_is_known_by_its_own_kind():
     tester = driven(source("a", "u"), stage("b", {"x": "a.u"}))
-    a, b = (tester.engine.actions[name].policy for name in "ab")
+    a, b = (tester.engine.actions[name] for name in "ab")
 
-    assert (a.kind, b.kind) == ("bounds", "runnable")
-    assert trigger_of(a) is not a
-    assert trigger_of(trigger_of(a)) is trigger_of(a)
+    assert (a.policy.kind, b.policy.kind) == ("bounds", "runnable")
+    assert (a.trigger.kind, a.trigger is a.policy) == ("bounds", False)
+    assert a.foresees is a.trigger, "whoever is within a stage keeps its facets"
+    assert b.foresees is None

@@ -13,10 +13,12 @@ from headgate.engine import (
     ActionRole,
     ActionSpec,
     Codec,
+    ConditionResult,
     ContainerWatch,
     DataflowSpec,
     EngineTester,
     Evaluation,
+    Heard,
     Inputs,
     Moment,
     Needs,
@@ -56,12 +58,16 @@ class Steered(TriggerPolicy):
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         self.cuts = inputs.cuts
-        if self.launching is not None and inputs.marked(self.launching) is not None:
-            return RunNow(TriggerResult(True, "steered"), self.launching)
-        return Nothing(TriggerResult(False, "rests"))
+        result = self.explain(inputs, now)
+        return RunNow(result, self.launching) if result.reached else Nothing(result)
 
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
-        if self.fixing is not None:
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:
+        if self.launching is not None and inputs.marked(self.launching) is not None:
+            return TriggerResult(True, "steered")
+        return TriggerResult(False, "rests")
+
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        if isinstance(event, Wave) and self.fixing is not None:
             inputs.mark(self.fixing)
         return ()
 

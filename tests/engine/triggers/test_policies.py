@@ -13,8 +13,11 @@ from headgate.engine import (
     ActionRole,
     ActionSpec,
     Adopted,
+    Adopts,
+    Advice,
     Ask,
     Bound,
+    ConditionResult,
     Consult,
     Consulted,
     ContainerWatch,
@@ -23,14 +26,17 @@ from headgate.engine import (
     Engine,
     EngineTester,
     Evaluation,
+    Heard,
     Inputs,
     LimitsMoved,
     Moment,
     Needs,
     NeedsAnswer,
     Nothing,
+    Notice,
     PolicyReport,
     Probe,
+    Reports,
     Response,
     RunNow,
     SequenceBound,
@@ -55,7 +61,7 @@ IN, OUT = ContainerId("in"), ContainerId("out")
 NUMBERS = Codec(CodecName.UTF8)
 
 
-class Learned(TriggerPolicy):
+class Learned(TriggerPolicy, Reports, Adopts):
     """Runs at the end of a wave when somebody outside says that it is worth it.
 
     It is asked with what is pending, at the cut of that wave; what arrives meanwhile waits.
@@ -75,49 +81,54 @@ class Learned(TriggerPolicy):
         self.answer: bool | None = None
         self.opinion = ""
         self.effects: list[float] = []
-        self.heard: list[str] = []
+        self.heard_of: list[str] = []
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
-        pending = sum(pending.updates for _, pending in inputs.parts(IN))
-        words = f"{pending} updates since the last run"
+        result = self.explain(inputs, now)
         if not inputs.marked("wave"):
-            return Nothing(TriggerResult(False, words, "a wave"))
+            return Nothing(result)
         if self.answer is None:
-            return NeedsAnswer(b"%d" % pending, TriggerResult(False, words, "an opinion"))
+            return NeedsAnswer(b"%d" % pending_in(inputs), result)
+        return RunNow(result, "wave") if self.answer else WaitUntil(now + self.most, result)
+
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:
+        words = f"{pending_in(inputs)} updates since the last run"
+        if not inputs.marked("wave"):
+            return TriggerResult(False, words, "a wave")
+        if self.answer is None:
+            return TriggerResult(False, words, "an opinion")
         if self.answer:
-            return RunNow(TriggerResult(True, f"{words} are worth it"), "wave")
-        return WaitUntil(now + self.most, TriggerResult(False, words, "a better wave"))
+            return TriggerResult(True, f"{words} are worth it")
+        return TriggerResult(False, words, "a better wave")
 
     def report(self) -> PolicyReport:
         return PolicyReport("It learns.", {"effects": list(self.effects)})
 
-    def begun(self) -> Sequence[Response]:
-        self.heard.append("begun")
-        return (Ask(b"train"),) if not self.effects else ()
-
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
-        self.heard.append("wave")
-        inputs.mark("wave")
-        self.answer = None
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        match event:
+            case Notice.BEGUN:
+                self.heard_of.append("begun")
+                return (Ask(b"train"),) if not self.effects else ()
+            case Wave():
+                self.heard_of.append("wave")
+                inputs.mark("wave")
+                self.answer = None
+            case Notice.COMMITTED:
+                self.heard_of.append("committed")
+                self.effects.append(sum(p.difference.value for _, p in inputs.probe(self.probe)))
+                inputs.reset(self.probe)
+                return (LimitsMoved("learner", f"{len(self.effects)} effects are known"),)
+            case Notice.LAUNCHED:
+                self.heard_of.append("launched")
+                self.answer = None
+            case Advice(answer, reason):
+                return self.advised(answer, reason)
+            case _:
+                self.heard_of.append(event.value)
         return ()
 
-    def launched(self, inputs: Moment) -> Sequence[Response]:
-        self.heard.append("launched")
-        self.answer = None
-        return ()
-
-    def committed(self, inputs: Moment) -> Sequence[Response]:
-        self.heard.append("committed")
-        self.effects.append(sum(p.difference.value for _, p in inputs.probe(self.probe)))
-        inputs.reset(self.probe)
-        return (LimitsMoved("learner", f"{len(self.effects)} effects are known"),)
-
-    def failed(self, inputs: Moment) -> Sequence[Response]:
-        self.heard.append("failed")
-        return ()
-
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
-        self.heard.append(f"told {answer!r} {reason}".strip())
+    def advised(self, answer: bytes | None, reason: str) -> Sequence[Response]:
+        self.heard_of.append(f"told {answer!r} {reason}".strip())
         self.answer = None if answer is None else answer == b"yes"
         if answer is None:
             return (Adopted({"opinion": ""}, reason),)
@@ -134,11 +145,28 @@ class Learned(TriggerPolicy):
         self.effects = msgspec.json.decode(saved)
 
 
+def pending_in(inputs: Inputs) -> int:
+    return sum(pending.updates for _, pending in inputs.parts(IN))
+
+
+class Bare(TriggerPolicy):
+    """It says how far it is, and has no facet."""
+
+    kind: ClassVar[str] = "bare"
+    needs = Needs((ContainerWatch(IN),), Evaluation(write=True, action_end=True))
+
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:
+        pending = pending_in(inputs)
+        return TriggerResult(pending >= 2, f"{pending} of 2", "more")
+
+
 def _made(_: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, TriggerPolicy]:
     return {action.name: Learned(action) for action in actions}
 
 
-FACTORY = with_triggers({"learned": _made})
+FACTORY = with_triggers(
+    {"learned": _made, "bare": lambda _, actions: {action.name: Bare() for action in actions}}
+)
 
 
 def flow(kind: str = "learned", **settings: float) -> DataflowSpec:
@@ -201,7 +229,7 @@ def test_it_asks_outside_and_runs_at_the_cut_of_the_wave_about_which_it_asked():
     world.finish("learner")
     policy = policy_of(world)
     assert policy.effects == [5.0]
-    assert policy.heard == ["begun", "wave", "told b'yes'", "launched", "committed"]
+    assert policy.heard_of == ["begun", "wave", "told b'yes'", "launched", "committed"]
     put(world, "c", 3)
     world.wave("feed")
     answer(world, b"yes")
@@ -221,7 +249,7 @@ def test_a_failed_run_gives_back_what_it_took_and_what_came_later_stays():
         world.pass_time(100)
     ((_, pending),) = world.engine.actions["learner"].parts[IN]
     assert (pending.updates, pending.changed, pending.difference.value) == (2, 2, 3.0)
-    assert policy_of(world).heard[-1] == "failed"
+    assert policy_of(world).heard_of[-1] == "given up"
 
 
 def test_without_an_answer_it_waits_for_the_next_moment_and_says_so():
@@ -230,7 +258,7 @@ def test_without_an_answer_it_waits_for_the_next_moment_and_says_so():
     world.wave("feed")
     assert answer(world, None, "nobody knows")
     assert questions(world) == [b"train", b"1"]
-    assert policy_of(world).heard[-1] == "told None nobody knows"
+    assert policy_of(world).heard_of[-1] == "told None nobody knows"
     last = world.decisions()[-1]
     assert (last.kind, last.words) == (DecisionKind.HELD, "nobody answers; needs an opinion")
     world.wave("feed")
@@ -325,6 +353,22 @@ def test_what_it_was_given_and_goes_by_stands_in_the_decisions_made_since():
     adopted = [d for d in world.decisions() if d.kind is DecisionKind.ADOPTED]
     assert {d.action for d in adopted} == {"learner"}
     assert adopted[-1].words == "nobody is there"
+
+
+def test_one_without_facets_runs_when_it_says_that_all_is_there_and_is_asked_at_each_write():
+    world = EngineTester(flow("bare"), policies=FACTORY)
+    put(world, "a", 1)
+    assert (explained(world).missing, explained(world).policy) == ("needs more", None)
+    put(world, "b", 2)
+    [launch] = world.launches()
+    assert launch.cause.words == "2 of 2 (write)"
+    action = world.engine.actions["learner"]
+    assert (action.adjusters, action.times(), action.held_by(paused=False)) == ([], [], ())
+    assert [d.versions for d in world.decisions() if d.action == "learner"] == [{}, {}]
+    world.restart()
+    put(world, "c", 3)
+    world.finish("learner")
+    assert launched(put(world, "d", 4)) == ["learner"]
 
 
 def test_a_trigger_that_nobody_makes_is_refused_by_name():

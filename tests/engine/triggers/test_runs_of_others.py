@@ -10,14 +10,17 @@ from headgate.engine import (
     ActionSpec,
     Codec,
     CodecName,
+    ConditionResult,
     DataflowSpec,
     DecisionKind,
     EngineTester,
     Evaluation,
+    Heard,
     Inputs,
     Moment,
     Needs,
     Nothing,
+    Notice,
     Probe,
     Released,
     Response,
@@ -63,27 +66,35 @@ class Following(TriggerPolicy):
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         self.seen.append(sum(p.updates for _, p in inputs.probe("input since the last run")))
+        result = self.explain(inputs, now)
+        stale = self.stale()
+        if self.spec.name in self.wishes.wanted and stale:
+            self.wishes.wanted.update(stale)
+            return RunFirst(stale, result)
+        return RunNow(result) if result.reached else Nothing(result)
+
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:
+        if self.spec.name not in self.wishes.wanted:
+            return TriggerResult(False, "nobody wants it", "a wish")
+        if self.stale():
+            return TriggerResult(False, "others are old", "newer input")
+        return TriggerResult(True, "it is wanted")
+
+    def stale(self) -> tuple[str, ...]:
         wishes = self.wishes
-        if self.spec.name not in wishes.wanted:
-            return Nothing(TriggerResult(False, "nobody wants it", "a wish"))
-        stale = tuple(n for n in self.before if wishes.ran.get(n, 0) < wishes.wave.number)
-        if stale:
-            wishes.wanted.update(stale)
-            return RunFirst(stale, TriggerResult(False, "others are old", "newer input"))
-        return RunNow(TriggerResult(True, "it is wanted"))
+        return tuple(n for n in self.before if wishes.ran.get(n, 0) < wishes.wave.number)
 
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
-        self.wishes.wave = wave
-        return ()
-
-    def launched(self, inputs: Moment) -> Sequence[Response]:
-        if self.spec.name == "first":
-            inputs.reset("input since the last run")
-        return ()
-
-    def committed(self, inputs: Moment) -> Sequence[Response]:
-        self.wishes.wanted.discard(self.spec.name)
-        self.wishes.ran[self.spec.name] = self.wishes.wave.number
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        match event:
+            case Wave():
+                self.wishes.wave = event
+            case Notice.LAUNCHED if self.spec.name == "first":
+                inputs.reset("input since the last run")
+            case Notice.COMMITTED:
+                self.wishes.wanted.discard(self.spec.name)
+                self.wishes.ran[self.spec.name] = self.wishes.wave.number
+            case _:
+                pass
         return ()
 
 

@@ -16,7 +16,6 @@ from headgate.engine import (
     WatchedContainer,
     launched,
 )
-from headgate.engine.actions.action import ActionInputs
 from headgate.engine.triggers.synchrony import Synchronous
 from headgate.events import Container, ContainerId, Item
 
@@ -178,6 +177,5 @@ def test_whether_an_action_without_bounds_runs_is_always_judged(rows):
     tester = diamond()
     tester.write("in", rows(1))
     action = tester.engine.actions["d"]
-    inputs = ActionInputs(action, tester.now)
     assert isinstance(action.policy, Synchronous)
-    assert not action.policy.stays_idle(inputs, tester.now, None)
+    assert action.foresees is None

@@ -11,8 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headgate.engine.protocol.adjustments import Adjustment, Assessment, Vote
-from headgate.engine.protocol.increments import FlowTaken, FramingKey, Increment, Produced
+from headgate.engine.protocol.adjustments import Assessment, Vote
+from headgate.engine.protocol.increments import FlowTaken, FramingKey, Produced
 from headgate.engine.protocol.instructions import (
     Cause,
     Consult,
@@ -29,7 +29,6 @@ from headgate.engine.protocol.instructions import (
 from headgate.engine.protocol.runnables import (
     LARGEST_STATE,
     PYTHON_RUNNABLE,
-    SHOWN_INCREMENTS,
     HowMany,
     RunnableAnswer,
     RunnableQuestion,
@@ -90,7 +89,6 @@ from headgate.engine.spec.conditions import (
     ConditionError,
     ConditionResult,
     Dimension,
-    GroupResult,
     PredecessorsResult,
     TriggerResult,
     VectorResult,
@@ -157,7 +155,7 @@ if TYPE_CHECKING:
         policies_of,
         with_triggers,
     )
-    from headgate.engine.actions.runs import PastRun, RunState
+    from headgate.engine.actions.runs import RunState
     from headgate.engine.cells.columns import Detail
     from headgate.engine.cells.storage import (
         Array,
@@ -181,17 +179,13 @@ if TYPE_CHECKING:
     from headgate.engine.core.engine import Engine
     from headgate.engine.core.explain import (
         ActionExplanation,
-        ActiveExplanation,
-        AdjusterExplanation,
         ContainerExplanation,
         Explanation,
-        UpdatesExplanation,
     )
     from headgate.engine.intake.duplicates import Deliveries
     from headgate.engine.intake.isolation import counted_part
     from headgate.engine.intake.rivals import Rivals
     from headgate.engine.stages.coordination import FlowExplanation
-    from headgate.engine.stages.policy import trigger_of
     from headgate.engine.stages.rebuilding import Unrebuildable, rebuilt_together
     from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
     from headgate.engine.testing.tester import EngineTester, launched
@@ -207,11 +201,14 @@ if TYPE_CHECKING:
         decode_metric_questions,
         encode_metrics,
     )
+    from headgate.engine.triggers.facets import Adopts, PolicyReport, Reports
     from headgate.engine.triggers.policy import (
         Adopted,
+        Advice,
         Ask,
         AskAgain,
         ContainerWatch,
+        Heard,
         Inputs,
         LimitsMoved,
         Moment,
@@ -219,9 +216,9 @@ if TYPE_CHECKING:
         NeedsAnswer,
         NeedsReading,
         Nothing,
+        Notice,
         Part,
         PolicyFactory,
-        PolicyReport,
         Probe,
         Response,
         RunFirst,
@@ -244,7 +241,6 @@ __all__ = [
     "NAMED_TRIGGERS",
     "PYTHON_RUNNABLE",
     "RESOURCES",
-    "SHOWN_INCREMENTS",
     "SNAPSHOT_VERSION",
     "SOUGHT_SEQUENCE",
     "SOUGHT_VALUE",
@@ -253,11 +249,10 @@ __all__ = [
     "ActionFlows",
     "ActionRole",
     "ActionSpec",
-    "ActiveExplanation",
-    "AdjusterExplanation",
-    "Adjustment",
     "AdjustmentSpec",
     "Adopted",
+    "Adopts",
+    "Advice",
     "AllOf",
     "AnyOf",
     "Array",
@@ -304,9 +299,8 @@ __all__ = [
     "FlowTaken",
     "FramingKey",
     "FrequencyUnit",
-    "GroupResult",
+    "Heard",
     "HowMany",
-    "Increment",
     "Index",
     "Inputs",
     "Instruction",
@@ -330,6 +324,7 @@ __all__ = [
     "NeedsAnswer",
     "NeedsReading",
     "Nothing",
+    "Notice",
     "NotifyAt",
     "ObserverLost",
     "OnChange",
@@ -337,7 +332,6 @@ __all__ = [
     "OnUndecodable",
     "Part",
     "PartitionReset",
-    "PastRun",
     "Paused",
     "PolicyFactory",
     "PolicyMaker",
@@ -353,6 +347,7 @@ __all__ = [
     "RecordDecision",
     "Reference",
     "Released",
+    "Reports",
     "Resource",
     "ResourceSample",
     "ResourcesSampled",
@@ -392,7 +387,6 @@ __all__ = [
     "TriggerPolicy",
     "TriggerResult",
     "Unrebuildable",
-    "UpdatesExplanation",
     "UserMetric",
     "ValueBound",
     "ValueMetric",
@@ -441,7 +435,6 @@ __all__ = [
     "rounded_totals",
     "seconds_words",
     "signed_total",
-    "trigger_of",
     "with_triggers",
     "write_condition",
 ]
@@ -450,7 +443,7 @@ _LATE = {
     name: module
     for module, names in {
         "actions.factory": "NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers",
-        "actions.runs": "PastRun RunState",
+        "actions.runs": "RunState",
         "cells.columns": "Detail",
         "cells.storage": "Array Index MemoryIndex MemoryStorage Storage blank",
         "cells.sums": "LARGEST_TOTAL exact_total signed_total",
@@ -459,15 +452,11 @@ _LATE = {
         "checkpoint.log_reader": "SnapshotError",
         "checkpoint.saved": "SNAPSHOT_VERSION",
         "core.engine": "Engine",
-        "core.explain": (
-            "ActionExplanation ActiveExplanation AdjusterExplanation ContainerExplanation "
-            "Explanation UpdatesExplanation"
-        ),
+        "core.explain": "ActionExplanation ContainerExplanation Explanation",
         "intake.duplicates": "Deliveries",
         "intake.isolation": "counted_part",
         "intake.rivals": "Rivals",
         "stages.coordination": "FlowExplanation",
-        "stages.policy": "trigger_of",
         "stages.rebuilding": "Unrebuildable rebuilt_together",
         "testing.invariants": "BrokenInvariant check_invariants",
         "testing.tester": "EngineTester launched",
@@ -477,10 +466,11 @@ _LATE = {
             "ChangedValues MetricAnswer MetricAnswers MetricQuestion MetricQuestions "
             "decode_metric_answers decode_metric_questions encode_metrics"
         ),
+        "triggers.facets": "Adopts PolicyReport Reports",
         "triggers.policy": (
-            "Adopted Ask AskAgain ContainerWatch Inputs LimitsMoved Moment Needs NeedsAnswer "
-            "NeedsReading Nothing Part PolicyFactory PolicyReport Probe Response RunFirst RunNow "
-            "TriggerPolicy Verdict WaitUntil Wave"
+            "Adopted Advice Ask AskAgain ContainerWatch Heard Inputs LimitsMoved Moment Needs "
+            "NeedsAnswer NeedsReading Nothing Notice Part PolicyFactory Probe Response RunFirst "
+            "RunNow TriggerPolicy Verdict WaitUntil Wave"
         ),
     }.items()
     for name in names.split()

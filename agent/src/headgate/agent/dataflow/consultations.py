@@ -12,7 +12,7 @@ from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
-from headgate.engine import Consult, Consulted, SpecificationError, trigger_of
+from headgate.engine import Consult, Consulted, SpecificationError
 from headgate.learning import LEARNED, Learned, Train
 from headgate.settings import shell_word
 
@@ -84,8 +84,8 @@ class Consultations(Part):
                 self._context.post(lambda _: self._note_report())
 
         self._note_report()
-        policy = self._state.engine.actions[writer].policy
-        since = policy.first_of_world(chosen) if isinstance(policy, Learned) else 1
+        trigger = self._state.engine.actions[writer].trigger
+        since = trigger.first_of_world(chosen) if isinstance(trigger, Learned) else 1
         asked = Train(chosen, settled + 1, waves or settings.waves, since)
         if source is Source.KNOWLEDGE:
             learning.train_on_knowledge(asked, trained)
@@ -125,8 +125,8 @@ class Consultations(Part):
         return frozenset(
             version
             for action in self._state.engine.actions.values()
-            if isinstance(trigger := trigger_of(action.policy), Learned)
-            for version in trigger.models
+            if isinstance(action.trigger, Learned)
+            for version in action.trigger.models
         )
 
     def ask(self, consult: Consult) -> None:

@@ -16,7 +16,7 @@ from headgate.agent.kafka.read_counts import container_reads
 from headgate.agent.parts import Part
 from headgate.engine import ActionRole, RunPurpose, leaves
 from headgate.events import DECISIONS_TOPIC, updates_topic
-from headgate.learning import LEARNED, learned_actions
+from headgate.learning import Learned, learned_actions
 from headgate.settings import shell_word
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
@@ -163,7 +163,8 @@ class Reporting(Part):
         ages: dict[tuple[str, ...], float] = {}
         rates: dict[tuple[str, ...], float] = {}
         for action in self._state.engine.actions.values():
-            report = action.policy.report() if action.policy.kind == LEARNED else None
+            trigger = action.trigger
+            report = trigger.report() if isinstance(trigger, Learned) else None
             for output, data in () if report is None else report.data.items():
                 if "model_age" not in data:
                     continue

@@ -17,7 +17,9 @@ from msgspec.structs import replace
 from headgate.engine import (
     ActionRole,
     ActionSpec,
+    Advice,
     CellsRead,
+    ConditionResult,
     Consulted,
     ContainerScanned,
     ContainerWatch,
@@ -26,6 +28,7 @@ from headgate.engine import (
     Detail,
     Engine,
     Evaluation,
+    Heard,
     Inputs,
     Moment,
     Needs,
@@ -121,25 +124,30 @@ class _Watching(TriggerPolicy):
             tuple(Probe(str(container), (container,)) for container in containers),
         )
 
-    def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
+    def judge(self, inputs: Inputs, now: float) -> Verdict:
         """Return ``NeedsReading`` where values are not known, else that it waits to be asked."""
-        result = TriggerResult(reached=False, words="it only watches")
+        result = self.explain(inputs, now)
         if inputs.unsettled and not inputs.unscanned:
             return NeedsReading(result)
         return NeedsAnswer(b"", result)
 
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Count the updates of the wave."""
-        for probe in self.needs.probes:
-            parts = inputs.probe(probe.name)
-            complete = not any(pending.uncounted for _, pending in parts)
-            self.updates[probe.name] = updates_of(parts) if complete else None
-            inputs.reset(probe.name)
-        return ()
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
+        """Return that it never runs."""
+        return TriggerResult(reached=False, words="it only watches")
 
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take the containers as they are now."""
-        self.parts = {probe.name: inputs.probe(probe.name) for probe in self.needs.probes}
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        """Count the updates of a wave that has ended, or take the containers as they are now."""
+        match event:
+            case Wave():
+                for probe in self.needs.probes:
+                    parts = inputs.probe(probe.name)
+                    complete = not any(pending.uncounted for _, pending in parts)
+                    self.updates[probe.name] = updates_of(parts) if complete else None
+                    inputs.reset(probe.name)
+            case Advice():
+                self.parts = {probe.name: inputs.probe(probe.name) for probe in self.needs.probes}
+            case _:
+                pass
         return ()
 
 

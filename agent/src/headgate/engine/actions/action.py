@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
+from headgate.engine.spec.conditions import ConditionResult, leaves
 from headgate.engine.spec.dataflow import ActionRole, ActionSpec, Bound, FirstChanges
+from headgate.engine.stages.policy import trigger_of
+from headgate.engine.triggers.facets import Adjusts, Adopts, Blocks, Foresees, Reports
 from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import GONE, ContainerId, Cut
@@ -42,9 +45,13 @@ class Action:
 
     __slots__ = (
         "adjusters",
+        "adjusts",
+        "adopts",
         "asking",
+        "blocks",
         "ended",
         "failure",
+        "foresees",
         "found",
         "has_run",
         "is_input",
@@ -62,6 +69,7 @@ class Action:
         "preceding",
         "probes",
         "reading",
+        "reports",
         "requested",
         "run",
         "seen",
@@ -70,6 +78,7 @@ class Action:
         "since",
         "spec",
         "state",
+        "trigger",
         "wait_until",
     )
 
@@ -79,6 +88,14 @@ class Action:
         self.is_input = spec.role is ActionRole.INPUT
         """True where it is fed from outside and never launched."""
         self.policy = policy
+        self.trigger = trigger = trigger_of(policy)
+        """What says when it runs, and has the facets."""
+        self.foresees = trigger if isinstance(trigger, Foresees) else None
+        self.blocks = trigger if isinstance(trigger, Blocks) and trigger.blocking else None
+        """None also where no bound holds writers back."""
+        self.adjusts = trigger if isinstance(trigger, Adjusts) else None
+        self.reports = trigger if isinstance(trigger, Reports) else None
+        self.adopts = trigger if isinstance(trigger, Adopts) else None
         self.moments = policy.needs.moments
         """When its policy is asked."""
         self.place = place
@@ -151,13 +168,20 @@ class Action:
 
     def held_by(self, *, paused: bool) -> tuple[str, ...]:
         """Return the bounds for which writers wait: those that it has run, or will run, for."""
-        if not self.policy.blocking or self.state is RunState.QUARANTINED:
+        if self.blocks is None or self.state is RunState.QUARANTINED:
             return ()
         found = () if paused else self.found
         under_way = not paused or self.state in (RunState.LAUNCHED, RunState.RUNNING)
         if self.run is not None and self.run.cause.result is not None and under_way:
-            found += self.policy.held_by(self.run.cause.result)
-        return tuple(bound for bound in self.policy.blocking if bound in found)
+            found += self.reached_in(self.run.cause.result)
+        return tuple(bound for bound in self.blocks.blocking if bound in found)
+
+    def reached_in(self, result: ConditionResult) -> tuple[str, ...]:
+        """Return the bounds that hold writers back and are reached, as a result says."""
+        if self.blocks is None:
+            return ()
+        reached = {leaf.bound for leaf in leaves(result) if leaf.reached}
+        return tuple(bound for bound in self.blocks.blocking if bound in reached)
 
     def happen(self, event: RunEvent) -> None:
         """Go to the next state.
@@ -172,8 +196,10 @@ class Action:
 
     def times(self) -> list[float]:
         """Return when it must be evaluated because of time, in Unix seconds, unless it was."""
-        times = (self.wait_until, *self.policy.times(ActionInputs(self, self.looked_at)))
-        return [time for time in times if time is not None and time > self.looked_at]
+        times = [] if self.wait_until is None else [self.wait_until]
+        if self.foresees is not None:
+            times += self.foresees.times(ActionInputs(self, self.looked_at))
+        return [time for time in times if time > self.looked_at]
 
     def move_times(self, by: float) -> None:
         """Have everything happen so many seconds later, what is past included."""
@@ -189,9 +215,11 @@ class Action:
 
     def take_limits(self) -> None:
         """Let the limits hold that the adjusters are at."""
+        if self.adjusts is None:
+            return
         for adjuster in self.adjusters:
             limits = adjuster.limits.items()
-            self.policy.adjust({(adjuster.bound.name, d): limit for d, limit in limits})
+            self.adjusts.adjust({(adjuster.bound.name, d): limit for d, limit in limits})
 
     def updates_of(self, bound: Bound) -> int:
         """Return how many updates of the bound's container ever came."""

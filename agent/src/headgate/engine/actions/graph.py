@@ -54,7 +54,8 @@ class Graph:
         for cells in known.values():
             cells.watchers.end_change()
         for action in self.actions.values():
-            adjusters = (Adjuster(bound, spec.adjustment) for bound in action.policy.adjustable)
+            bounds = () if action.adjusts is None else action.adjusts.adjustable
+            adjusters = (Adjuster(bound, spec.adjustment) for bound in bounds)
             action.adjusters = [one for one in adjusters if one.intervals]
             action.take_limits()
 

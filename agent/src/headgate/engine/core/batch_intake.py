@@ -281,7 +281,7 @@ class BatchIntake:
             tried.touching[name] = touches
             if not held:
                 quiet = self._quiet_for(action, touches, quiet)
-            elif action.policy.blocking:
+            elif action.blocks is not None:
                 # Whether it holds writers back is looked at by each write.
                 quiet = min(quiet, *(touch.first for touch in touches))
         return quiet
@@ -312,8 +312,10 @@ class BatchIntake:
         return self._stays_idle(action, {p: touch.increase(p, records) for touch, p in parts})
 
     def _stays_idle(self, action: Action, increases: PossibleIncreases) -> bool:
+        if action.foresees is None:
+            return False
         inputs = ActionInputs(action, self._state.now, increases=increases)
-        return action.policy.stays_idle(inputs, self._state.now, action.wait_until)
+        return action.foresees.stays_idle(inputs, self._state.now, action.wait_until)
 
     def _take_pass(self, records: Sequence[RecordArrived], whole: RecordGroup) -> int:
         """Take these records, which are those of the pass; return how many were: all but a gap."""

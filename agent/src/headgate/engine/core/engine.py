@@ -63,7 +63,7 @@ from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.reading import Reading
 from headgate.engine.stages.coordination import StageFlows
 from headgate.engine.stages.stage import Stage
-from headgate.engine.triggers.policy import PolicyFactory
+from headgate.engine.triggers.policy import Notice, PolicyFactory
 from headgate.events import Cut, DatedState
 from headgate.temporal import Reflections
 
@@ -174,7 +174,7 @@ class Engine:
         if not self._clocks.begun:
             self.state.now = stimulus.now
             self._clocks.begin()
-            self._policies.begin()
+            self._policies.all_hear(Notice.BEGUN)
             self._evaluator.ask_again()
             if self._read_before is not None:
                 self._changes.begin_anew(self._read_before)

@@ -25,6 +25,7 @@ from headgate.engine.spec.conditions import (
 )
 from headgate.engine.stages.turns import in_turn
 from headgate.engine.triggers.policy import (
+    Advice,
     NeedsAnswer,
     NeedsReading,
     Nothing,
@@ -124,12 +125,13 @@ class Evaluator:
         now = self._state.now
         inputs = ActionInputs(action, now, read=read)
         recorded = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
-        if recorded and action.policy.stays_idle(inputs, now, action.wait_until):
+        foresees = action.foresees if recorded else None
+        if foresees is not None and foresees.stays_idle(inputs, now, action.wait_until):
             self._idle[action.name] += 1
             action.found = ()
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, now)
-        action.found = action.policy.held_by(verdict.result)
+        action.found = action.reached_in(verdict.result)
         self._carry_out(action, moment, verdict, unanswered=unanswered)
 
     def _miss(self, action: Action, moment: str, obstacle: str) -> None:
@@ -139,8 +141,8 @@ class Evaluator:
                 DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment
             )
         action.missed = moment
-        if action.policy.blocking and action.run is not None:
-            action.found = action.policy.holding(ActionInputs(action, self._state.now))
+        if action.blocks is not None and action.run is not None:
+            action.found = action.blocks.holding(ActionInputs(action, self._state.now))
         self._wake_circle(action)
 
     def _maintain(self, action: Action, moment: str) -> None:
@@ -236,7 +238,7 @@ class Evaluator:
             return
         if action is None or action.policy.kind != stimulus.kind:
             return  # it has another policy by now
-        self._policies.answered(action, stimulus)
+        self._policies.hear(action, Advice(stimulus.answer, stimulus.reason))
         if action.asking:
             action.asking = False
             self.take_up((action,), unanswered=stimulus.answer is None)

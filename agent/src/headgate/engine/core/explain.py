@@ -19,7 +19,7 @@ from headgate.engine.spec.conditions import (
 from headgate.engine.spec.dataflow import ActionRole
 from headgate.engine.stages.coordination import FlowExplanation
 from headgate.engine.triggers.bounds.measures import seconds_words
-from headgate.engine.triggers.policy import PolicyReport
+from headgate.engine.triggers.facets import PolicyReport
 from headgate.engine.tuning.adjustment import Adjuster, together
 from headgate.temporal import Reflections
 
@@ -184,7 +184,7 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         words=" ".join(sentences),
         updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
         adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
-        policy=action.policy.report(),
+        policy=None if action.reports is None else action.reports.report(),
         requested=action.requested,
         flows=stage.flows,
         held_by=stage.held_by,

@@ -11,6 +11,7 @@ from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
 from headgate.engine.protocol.work import RunPurpose, Work
+from headgate.engine.triggers.policy import Notice
 from headgate.events import Cut
 
 
@@ -31,7 +32,7 @@ class Launching:
         run = self._begun(action, cause, work, self._state.cut if fixed is None else fixed)
         anew = work.purpose is RunPurpose.REBUILD
         self._state.reflected.launched(action.name, increments_read(work), anew=anew)
-        self._policies.launching(action)
+        self._policies.hear(action, Notice.LAUNCHED)
         action.take(mark if fixed is not None else None)
         action.since = self._state.now
         action.requested = False

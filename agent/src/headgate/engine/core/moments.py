@@ -53,7 +53,7 @@ class Moments:
             inputs.append(name)
         if inputs:
             time = stimulus.now if stimulus.time is None else stimulus.time
-            self._policies.wave_ended(Wave(stimulus.number, time))
+            self._policies.all_hear(Wave(stimulus.number, time))
             names = ", ".join(f"`{name}`" for name in inputs)
             self._evaluator.ended(inputs, f"end of the wave of {names}")
             for name in inputs:

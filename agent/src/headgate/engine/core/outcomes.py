@@ -16,6 +16,7 @@ from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
+from headgate.engine.triggers.policy import Notice
 from headgate.events import Cut
 
 _ANEW = "its state is to be made anew"
@@ -97,7 +98,7 @@ class Outcomes:
             result,
             taken=run.work.taken,
         )
-        self._policies.committed(action)
+        self._policies.hear(action, Notice.COMMITTED)
         self._deliver(action, run, stimulus)
         self._note_reflected(action, run, stimulus)
         if not action.has_run:
@@ -241,4 +242,4 @@ class Outcomes:
         self._state.reflected.given_up(action.name)
         action.since = run.time_before
         action.ended |= run.ended_before
-        self._policies.failed(action)
+        self._policies.hear(action, Notice.GIVEN_UP)

@@ -52,7 +52,7 @@ class Output:
         """
         run = action.run if action is not None else None
         if versions is None and action is not None and result is not None and kind in _JUDGED:
-            versions = action.policy.versions()
+            versions = None if action.adopts is None else action.adopts.versions()
         decision = Decision(
             time=self._state.now,
             dataflow=self._state.spec.name,

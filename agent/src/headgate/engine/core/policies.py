@@ -14,8 +14,7 @@ from headgate.engine.protocol.runnables import (
     RunnableQuestion,
     encode_runnable,
 )
-from headgate.engine.protocol.stimuli import Consulted
-from headgate.engine.triggers.policy import Adopted, Ask, AskAgain, Response, Wave
+from headgate.engine.triggers.policy import Adopted, Ask, AskAgain, Heard, Response
 
 
 class Policies:
@@ -33,32 +32,14 @@ class Policies:
         found, self.to_ask = self.to_ask, {}
         return found
 
-    def begin(self) -> None:
-        """Have them hear that the engine goes on, or that another specification holds."""
+    def all_hear(self, event: Heard) -> None:
+        """Have all hear of an event, successors first."""
         for action in reversed(self._state.actions.values()):
-            self._respond(action, action.policy.begun())
+            self.hear(action, event)
 
-    def wave_ended(self, wave: Wave) -> None:
-        """Have them hear of the end of a wave of input."""
-        for action in reversed(self._state.actions.values()):
-            self._respond(action, action.policy.wave_ended(wave, self._moment(action)))
-
-    def launching(self, action: Action) -> None:
-        """Have one hear of what a run is about to consume."""
-        self._respond(action, action.policy.launched(self._moment(action)))
-
-    def committed(self, action: Action) -> None:
-        """Have one hear of a run that has committed."""
-        self._respond(action, action.policy.committed(self._moment(action)))
-
-    def failed(self, action: Action) -> None:
-        """Have one hear of a run that was given up."""
-        self._respond(action, action.policy.failed(self._moment(action)))
-
-    def answered(self, action: Action, consulted: Consulted) -> None:
-        """Have one hear the answer to what it asked."""
-        heard = action.policy.answered(consulted.answer, consulted.reason, self._moment(action))
-        self._respond(action, heard)
+    def hear(self, action: Action, event: Heard) -> None:
+        """Have one hear of an event, and do what it wants done about it."""
+        self._respond(action, action.policy.heard(event, self._moment(action)))
 
     def ask(self, action: Action, question: bytes) -> None:
         """Have a question of a policy answered outside the engine."""

@@ -21,6 +21,7 @@ from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
 from headgate.engine.spec.dataflow import DataflowSpec, check_specification
 from headgate.engine.spec.reading import Reading, edits_between, reading_of
 from headgate.engine.stages.rebuilding import Unrebuildable
+from headgate.engine.triggers.policy import Notice
 from headgate.events import updates_topic
 
 _CHANGED = "change of the dataflow"
@@ -83,7 +84,7 @@ class SpecificationChanges:
         self._output.decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
         self._reads.scan_unknown()
         self._clocks.start_all()
-        self._policies.begin()
+        self._policies.all_hear(Notice.BEGUN)
         self._evaluator.ask_again()
         self._evaluator.take_up(state.actions.values())
         for action in state.actions.values():

@@ -240,6 +240,10 @@ class DataflowSpec(Struct, frozen=True):
     A stage waits for its turn while no place is free (BIPS, section 4.2).
     """
 
+    def triggered(self, kind: str) -> tuple[ActionSpec, ...]:
+        """Return the actions that name a trigger of a kind."""
+        return tuple(a for a in self.actions if a.trigger is not None and a.trigger.kind == kind)
+
     def tables(self, action: ActionSpec | None = None) -> set[str]:
         """Return the tables of all containers, or of those that an action reads."""
         read = None if action is None else {*action.reads, *(b.container for b in action.bounds)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from headgate.engine.protocol.runnables import RunnableQuestion
 from headgate.engine.spec.conditions import ConditionResult, GroupResult, TriggerResult
-from headgate.engine.spec.dataflow import ActionSpec, Bound, Evaluation
+from headgate.engine.spec.dataflow import ActionSpec, Evaluation
 from headgate.engine.stages.connector import Take
 from headgate.engine.stages.runnables.runnable import (
     Asks,
@@ -22,17 +22,15 @@ from headgate.engine.stages.runnables.runnable import (
 )
 from headgate.engine.stages.stage import Stage
 from headgate.engine.triggers.policy import (
+    Heard,
     Inputs,
-    Limits,
     Moment,
     Needs,
     Nothing,
-    PolicyReport,
     Response,
     RunNow,
     TriggerPolicy,
     Verdict,
-    Wave,
 )
 
 
@@ -44,9 +42,9 @@ class WheneverRunnable(TriggerPolicy):
     def __init__(self, spec: ActionSpec) -> None:
         self.needs = Needs(moments=spec.evaluation or Evaluation())
 
-    def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
-        """Return ``RunNow``."""
-        return RunNow(_ANY_TIME)
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
+        """Return that it is reached."""
+        return _ANY_TIME
 
 
 _ANY_TIME = TriggerResult(reached=True, words="it may run at any time")
@@ -63,7 +61,7 @@ class TakesIncrements(ABC):
     @property
     @abstractmethod
     def trigger(self) -> TriggerPolicy:
-        """The policy that says when."""
+        """The policy that says when, whose other facets are those of the action."""
 
     @abstractmethod
     def needs_more(self) -> Collection[str]:
@@ -75,14 +73,15 @@ class TakesIncrements(ABC):
 
 
 def trigger_of(policy: TriggerPolicy) -> TriggerPolicy:
-    """Return what says when an action runs: its policy, or the trigger within that."""
+    """Return what says when an action runs, with all facets: its policy, or its trigger's."""
     return policy.trigger if isinstance(policy, TakesIncrements) else policy
 
 
 class StagePolicy(TriggerPolicy, TakesIncrements):
     """Runs when the trigger of the stage says so, and its runnable finds what to read.
 
-    To the trigger it makes no difference: what it needs, hears, saves and asks passes through.
+    To the trigger it makes no difference: what it needs, hears, saves and asks passes through, and
+    the engine asks itself for its facets.
     """
 
     def __init__(self, trigger: TriggerPolicy, runnable: Runnable, stage: Stage) -> None:
@@ -92,8 +91,6 @@ class StagePolicy(TriggerPolicy, TakesIncrements):
         self._fed = bool(stage.spec.inputs)
         """False if it has no input flows; with no other trigger it then has to be asked for."""
         self.needs = trigger.needs
-        self.blocking = trigger.blocking
-        self.adjustable: tuple[Bound, ...] = trigger.adjustable
 
     @property
     def kind(self) -> str:
@@ -156,65 +153,11 @@ class StagePolicy(TriggerPolicy, TakesIncrements):
             return flows
         return GroupResult("and", 2, result.reached and flows.reached, (result, flows))
 
-    def _of_trigger(self, result: ConditionResult) -> ConditionResult:
-        """Return the trigger's part of a result that was put together."""
-        if not self._fed or isinstance(self._trigger, WheneverRunnable):
-            return result
-        return result.parts[0] if isinstance(result, GroupResult) else result
-
     # -- what passes through
 
-    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
-        """Return what the trigger says."""
-        return self._trigger.stays_idle(inputs, now, wait_until)
-
-    def report(self) -> PolicyReport | None:
-        """Return what the trigger says."""
-        return self._trigger.report()
-
-    def versions(self) -> Mapping[str, str]:
-        """Return what the trigger says."""
-        return self._trigger.versions()
-
-    def times(self, inputs: Inputs) -> Sequence[float]:
-        """Return what the trigger says."""
-        return self._trigger.times(inputs)
-
-    def holding(self, inputs: Inputs) -> tuple[str, ...]:
-        """Return what the trigger says."""
-        return self._trigger.holding(inputs)
-
-    def held_by(self, result: ConditionResult) -> tuple[str, ...]:
-        """Return what the trigger says of its part of the result."""
-        return self._trigger.held_by(self._of_trigger(result))
-
-    def adjust(self, limits: Limits) -> None:
-        """Have the trigger take other limits."""
-        self._trigger.adjust(limits)
-
-    def begun(self) -> Sequence[Response]:
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
         """Have the trigger hear it."""
-        return self._trigger.begun()
-
-    def launched(self, inputs: Moment) -> Sequence[Response]:
-        """Have the trigger hear it."""
-        return self._trigger.launched(inputs)
-
-    def committed(self, inputs: Moment) -> Sequence[Response]:
-        """Have the trigger hear it."""
-        return self._trigger.committed(inputs)
-
-    def failed(self, inputs: Moment) -> Sequence[Response]:
-        """Have the trigger hear it."""
-        return self._trigger.failed(inputs)
-
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
-        """Have the trigger hear it."""
-        return self._trigger.wave_ended(wave, inputs)
-
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
-        """Have the trigger hear it."""
-        return self._trigger.answered(answer, reason, inputs)
+        return self._trigger.heard(event, inputs)
 
     def save(self) -> bytes:
         """Return what the trigger keeps."""

@@ -1,8 +1,8 @@
 """Trigger policies: whether an action should run now, given the state of its inputs.
 
-The interface is narrow on purpose: whatever decides (bounds, strict synchrony, something learned)
-says what it needs, sees ``Inputs``, hears of runs and waves, and answers with a ``Verdict``; the
-engine does everything else.
+The interface is narrow on purpose: whatever decides (bounds, strict synchrony, a model) says what
+it needs, sees ``Inputs``, hears of runs and waves, and answers with a ``Verdict``; the engine does
+everything else. What only some policies do is in ``facets``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
+from enum import Enum
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending, PossibleIncrease
 from headgate.engine.spec.conditions import ConditionResult, Dimension
-from headgate.engine.spec.dataflow import Bound, DataflowSpec, Evaluation
+from headgate.engine.spec.dataflow import DataflowSpec, Evaluation
 from headgate.events import ContainerId, Cut
 
 # -- what a policy needs
@@ -221,99 +222,62 @@ Response = LimitsMoved | Ask | Adopted | AskAgain
 """What a policy wants done about what it has heard."""
 
 
-class PolicyReport(Struct, frozen=True):
-    """Where a policy is, for people and in data."""
+# -- what it hears
 
-    words: str
-    data: dict[str, Any]
+
+class Notice(Enum):
+    """What becomes of an action."""
+
+    BEGUN = "begun"
+    """The engine goes on, or another specification holds. Successors hear it first."""
+    LAUNCHED = "launched"
+    """A run is about to consume what is pending."""
+    COMMITTED = "committed"
+    """A run has committed."""
+    GIVEN_UP = "given up"
+    """A run has failed for good."""
+
+
+class Advice(Struct, frozen=True):
+    """The answer to what the policy has asked."""
+
+    answer: bytes | None
+    """None where there is none."""
+    reason: str
+    """Why there is none."""
+
+
+Heard = Notice | Wave | Advice
+"""Events that a policy hears of. Successors hear first of the end of a wave."""
 
 
 class TriggerPolicy(ABC):
     """Decides when an action runs.
 
-    A policy that keeps something returns it from ``save``; what is saved under another ``kind`` is
-    not loaded. A method that hears of something changes nothing but the policy, its probes and
-    marks.
+    ``explain`` changes nothing; ``judge`` may change the policy; ``heard`` also its probes and
+    marks. A policy that keeps something returns it from ``save``; what is saved under another
+    ``kind`` is not loaded.
     """
 
     needs = Needs()
-    blocking: tuple[str, ...] = ()
-    """Bounds that hold writers back when they are reached."""
-    adjustable: tuple[Bound, ...] = ()
-    """Bounds whose intervals, where they have any, are adjusted by load and resources."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
         """The kind of trigger: what it asks and what it saves are for policies of that kind."""
 
-    @abstractmethod
     def judge(self, inputs: Inputs, now: float) -> Verdict:
-        """Return what to do at ``now``, with the reason."""
+        """Return what to do at ``now``, with the reason: run once ``explain`` says so."""
+        result = self.explain(inputs, now)
+        return RunNow(result) if result.reached else Nothing(result)
 
-    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:  # noqa: ARG002 -- the interface
-        """Return cheaply whether nothing is to be done before ``wait_until``; False: judge.
-
-        Where it says so with ``inputs.increases``, whole batches are taken without a question.
-        """
-        return False
-
+    @abstractmethod
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:
-        """Return how far it is, changing nothing."""
-        return self.judge(inputs, now).result
+        """Return how far it is, changing nothing: what follows is as if nobody had asked."""
 
-    def report(self) -> PolicyReport | None:
-        """Return what people should know besides; None where there is nothing."""
-        return None
-
-    def versions(self) -> Mapping[str, str]:
-        """Return what it goes by that it was given, such as models: the version of each by name."""
-        return {}
-
-    def times(self, inputs: Inputs) -> Sequence[float]:  # noqa: ARG002 -- the interface
-        """Return when it has to be asked, whatever else happens, in Unix seconds."""
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take note of an event; return what is to be done about it."""
         return ()
-
-    # -- bounds that hold writers back, or are adjusted
-
-    def holding(self, inputs: Inputs) -> tuple[str, ...]:  # noqa: ARG002 -- the interface
-        """Return which of ``blocking`` are reached now."""
-        return ()
-
-    def held_by(self, result: ConditionResult) -> tuple[str, ...]:  # noqa: ARG002 -- the interface
-        """Return which of ``blocking`` a result says are reached."""
-        return ()
-
-    def adjust(self, limits: Limits) -> None:  # noqa: B027 -- most have none
-        """Have other limits hold."""
-
-    # -- what it hears
-
-    def begun(self) -> Sequence[Response]:
-        """Take note that the engine goes on, or another specification holds. Successors first."""
-        return ()
-
-    def launched(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take note that a run is about to consume what is pending."""
-        return ()
-
-    def committed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take note that a run has committed."""
-        return ()
-
-    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take note that a run was given up."""
-        return ()
-
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take note of the end of a wave of input. Successors first."""
-        return ()
-
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take the answer to what was asked; None where there is none, for the reason given."""
-        return ()
-
-    # -- what it keeps
 
     def save(self) -> bytes:
         """Return what a policy of the same kind needs to go on."""

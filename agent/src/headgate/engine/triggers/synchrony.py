@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import msgspec
 
-from headgate.engine.spec.conditions import PredecessorsResult
+from headgate.engine.spec.conditions import ConditionResult, PredecessorsResult
 from headgate.engine.spec.dataflow import ActionSpec, SpecificationError
-from headgate.engine.triggers.policy import Inputs, Needs, Nothing, RunNow, TriggerPolicy, Verdict
+from headgate.engine.triggers.policy import Inputs, Needs, TriggerPolicy
 
 
 class Synchronous(TriggerPolicy):
@@ -30,9 +30,8 @@ class Synchronous(TriggerPolicy):
             moments = msgspec.structs.replace(moments, action_end=True)
         self.needs = Needs(moments=moments)
 
-    def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
-        """Return ``RunNow`` once no predecessor is awaited."""
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
+        """Return which predecessors are awaited; it is reached once none is."""
         ended = tuple(name for name in inputs.predecessors if name in inputs.ended)
         waiting = tuple(name for name in inputs.predecessors if name not in inputs.ended)
-        result = PredecessorsResult(bool(ended) and not waiting, ended, waiting)
-        return RunNow(result) if result.reached else Nothing(result)
+        return PredecessorsResult(bool(ended) and not waiting, ended, waiting)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,8 @@ from msgspec import Struct
 from headgate.engine import (
     ActionSpec,
     Adopted,
+    Adopts,
+    Advice,
     Ask,
     AskAgain,
     ConditionResult,
@@ -25,6 +27,7 @@ from headgate.engine import (
     DataflowSpec,
     Detail,
     Evaluation,
+    Heard,
     Inputs,
     MetricQuestion,
     Moment,
@@ -32,7 +35,9 @@ from headgate.engine import (
     NeedsAnswer,
     NeedsReading,
     Nothing,
+    Notice,
     PolicyReport,
+    Reports,
     Response,
     RunFirst,
     RunNow,
@@ -76,7 +81,7 @@ class _Look(Struct, frozen=True, eq=False):
     wish: Wish
 
 
-class Learned(TriggerPolicy):
+class Learned(TriggerPolicy, Reports, Adopts):
     """A step above a bounded output, or the one that writes it."""
 
     kind: ClassVar[str] = LEARNED
@@ -201,7 +206,26 @@ class Learned(TriggerPolicy):
 
     # -- what it hears
 
-    def begun(self) -> Sequence[Response]:
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        """Go on: with a wave, a run, or an answer."""
+        match event:
+            case Notice.BEGUN:
+                return self._begun()
+            case Notice.LAUNCHED:
+                return self._launched(inputs)
+            case Notice.COMMITTED:
+                return self._committed(inputs)
+            case Notice.GIVEN_UP:
+                return self._given_up(inputs)
+            case Wave():
+                return self._wave_ended(event, inputs)
+            case Advice():
+                answer = event.answer
+                return self._unanswered(event.reason) if answer is None else self._answered(answer)
+            case _:
+                assert_never(event)
+
+    def _begun(self) -> Sequence[Response]:
         """Ask for the models by which the outputs of this step were decided on, and for errors."""
         wanted = {
             name: self._flow.outputs[name].state.model
@@ -213,7 +237,7 @@ class Learned(TriggerPolicy):
             self._flow.outputs[name].begun()
         return (*models, *_ask_metrics(self._flow.outputs[o].resumed() for o in self._writes))
 
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
+    def _wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
         """Take note of the wave; ask for a model where there was enough to learn from."""
         flow, state = self._flow, self.state
         for name in self._writes:
@@ -255,7 +279,7 @@ class Learned(TriggerPolicy):
             firsts = {output.name: flow.first_of_world((output.name,)) for output in refitted}
             yield Refit({output.name: output.state.model for output in refitted}, number, firsts)
 
-    def launched(self, inputs: Moment) -> Sequence[Response]:
+    def _launched(self, inputs: Moment) -> Sequence[Response]:
         """Take note that a run begins, and on which wave."""
         state, wave = self.state, self._flow.wave_at_hand(self.name)
         state.launched, state.launched_time, state.running = wave.number, wave.time, True
@@ -266,7 +290,7 @@ class Learned(TriggerPolicy):
             self._flow.outputs[name].launched(inputs, wave.number, start)
         return ()
 
-    def committed(self, inputs: Moment) -> Sequence[Response]:
+    def _committed(self, inputs: Moment) -> Sequence[Response]:
         """Take what the run has made, and how far it was from what was shown before."""
         state = self.state
         version = state.version = state.launched
@@ -276,7 +300,7 @@ class Learned(TriggerPolicy):
         asked = _ask_metrics([output.committed(inputs, version) for output in outputs])
         return (*asked, *self._held())
 
-    def failed(self, inputs: Moment) -> Sequence[Response]:
+    def _given_up(self, inputs: Moment) -> Sequence[Response]:
         """Take note that nobody knows what the outputs of the step are of."""
         self.state.running = False
         self._flow.bases.failed(self.name, inputs)
@@ -289,22 +313,23 @@ class Learned(TriggerPolicy):
         held = (name for name, member in self._flow.members.items() if member.state.held)
         return tuple(AskAgain(name, f"end of `{self.name}`") for name in held)
 
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take models, or why there are none, and errors that users' metrics have computed."""
-        below = [self._flow.outputs[name] for name in self._flow.below[self.name]]
-        if answer is None:
-            for own in map(self._flow.outputs.__getitem__, self._writes):
-                own.state.words = reason
-                own.end_training()
-                own.state.renewal.awaited = False
-            for each in below:
-                each.unanswered(reason)
-            return ()
+    def _unanswered(self, reason: str) -> Sequence[Response]:
+        """Take note that there are no models, and no amounts by users' metrics."""
+        for own in map(self._flow.outputs.__getitem__, self._writes):
+            own.state.words = reason
+            own.end_training()
+            own.state.renewal.awaited = False
+        for name in self._flow.below[self.name]:
+            self._flow.outputs[name].unanswered(reason)
+        return ()
+
+    def _answered(self, answer: bytes) -> Sequence[Response]:
+        """Take models, or why there are none, and amounts that users' metrics have computed."""
         found = decode_answer(answer)
         if isinstance(found, Measured):
             for said in found.answers:
-                for each in below:
-                    each.measured(said)
+                for name in self._flow.below[self.name]:
+                    self._flow.outputs[name].measured(said)
             return ()
         outputs = self._flow.outputs
         return [

@@ -77,7 +77,7 @@ def trigger_of(settings: LearnedSettings) -> Trigger:
 
 def learned_actions(spec: DataflowSpec) -> tuple[ActionSpec, ...]:
     """Return the actions of a dataflow with learned triggers."""
-    return tuple(a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED)
+    return spec.triggered(LEARNED)
 
 
 def user_metrics(spec: DataflowSpec) -> tuple[UserMetric, ...]:

@@ -12,13 +12,15 @@ from headgate.engine.spec.conditions import (
     Dimension,
     bounds_of,
     evaluate,
-    leaves,
 )
 from headgate.engine.spec.dataflow import ActionSpec, Bound, SequenceUnit, SpecificationError
 from headgate.engine.triggers.bounds.asked import AskedMetrics
 from headgate.engine.triggers.bounds.measures import Precision, current_limit, is_below, measure
+from headgate.engine.triggers.facets import Adjusts, Blocks, Foresees
 from headgate.engine.triggers.policy import (
+    Advice,
     ContainerWatch,
+    Heard,
     Inputs,
     Limits,
     Moment,
@@ -26,6 +28,7 @@ from headgate.engine.triggers.policy import (
     NeedsAnswer,
     NeedsReading,
     Nothing,
+    Notice,
     Response,
     RunNow,
     TriggerPolicy,
@@ -37,7 +40,7 @@ BOUNDS: Final = "bounds"
 """The kind of these policies, and of who answers what their users' metrics ask."""
 
 
-class Bounded(TriggerPolicy):
+class Bounded(TriggerPolicy, Foresees, Blocks, Adjusts):
     """An action with a condition over bounds.
 
     Raises:
@@ -108,28 +111,19 @@ class Bounded(TriggerPolicy):
         """Return the blocking bounds that are reached."""
         return tuple(name for name in self.blocking if self._is_reached(inputs, name))
 
-    def held_by(self, result: ConditionResult) -> tuple[str, ...]:
-        """Return the blocking bounds that a result says are reached."""
-        reached = {leaf.bound for leaf in leaves(result) if leaf.reached}
-        return tuple(name for name in self.blocking if name in reached)
-
     def adjust(self, limits: Limits) -> None:
         """Have other limits hold."""
         self.limits.update(limits)
 
-    def launched(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Have users' metrics answer anew: the run consumes what they have answered about."""
-        self._asked.forget()
-        return ()
-
-    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Have users' metrics answer anew: what the run had consumed is pending again."""
-        self._asked.forget()
-        return ()
-
-    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take what users' metrics have answered."""
-        self._asked.take(answer, reason)
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take what users' metrics have answered; have them answer anew from another cut on."""
+        match event:
+            case Advice(answer, reason):
+                self._asked.take(answer, reason)
+            case Notice.LAUNCHED | Notice.GIVEN_UP:
+                self._asked.forget()
+            case _:
+                pass
         return ()
 
     def result(self, inputs: Inputs, precision: Precision) -> ConditionResult:

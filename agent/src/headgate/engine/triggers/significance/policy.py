@@ -17,10 +17,12 @@ from headgate.engine.spec.dataflow import (
 from headgate.engine.spec.metrics.table import METRICS, Metric
 from headgate.engine.triggers.bounds.measures import divergence_of
 from headgate.engine.triggers.bounds.policy import Bounded
+from headgate.engine.triggers.facets import PolicyReport, Reports
 from headgate.engine.triggers.policy import (
+    Heard,
     LimitsMoved,
     Moment,
-    PolicyReport,
+    Notice,
     Probe,
     Response,
     TriggerPolicy,
@@ -70,7 +72,7 @@ class Backwards:
         return min(known)
 
 
-class Searched(Bounded):
+class Searched(Bounded, Reports):
     """An action whose limits are where its output changes as much as its target says."""
 
     kind: ClassVar[str] = "significance"
@@ -101,38 +103,38 @@ class Searched(Bounded):
             for dimension, limit in self.search.limits.items():
                 self.limits[name, dimension] = limit
 
-    def begun(self) -> Sequence[Response]:
-        """Open the search, if its target is known."""
-        return list(self._searches.open(self))
-
-    def launched(self, inputs: Moment) -> Sequence[Response]:
-        """Note what the run is about to consume."""
-        parts = inputs.all_parts()
-        updates = float(sum(pending.updates for _, pending in parts))
-        change = METRICS[Metric.RELATIVE].compute(divergence_of(parts, Metric.RELATIVE), 0.0)
-        self.search.launched(Taken(updates, change))
+    def heard(self, event: Heard, inputs: Moment) -> Sequence[Response]:
+        """Go on with the search, by what was consumed, made and brought."""
+        super().heard(event, inputs)
+        match event:
+            case Notice.BEGUN:
+                return list(self._searches.open(self))
+            case Notice.LAUNCHED:
+                self.search.launched(_taken(inputs))
+            case Notice.COMMITTED:
+                return list(self._searches.settled(self, self._finished(inputs)))
+            case Notice.GIVEN_UP:
+                self.search.failed()
+            case Wave():
+                parts = inputs.all_parts()
+                received = sum(pending.received for _, pending in parts)
+                elements = sum(cells.elements for cells, _ in parts)
+                return list(self._searches.settled(self, self.search.wave(received, elements)))
+            case _:
+                pass
         return ()
 
-    def committed(self, inputs: Moment) -> Sequence[Response]:
-        """Measure how far what the run has written is from what the one before has."""
+    def _finished(self, inputs: Moment) -> str | None:
+        """Measure how far what the run has written is from what the one before has.
+
+        Return what comes of it.
+        """
         parts = inputs.probe(self._meter)
         for _, pending in parts:
             pending.recount()
         change = METRICS[self._metric].compute(divergence_of(parts, self._metric), self._constant)
         inputs.reset(self._meter)
-        return list(self._searches.settled(self, self.search.finished(change)))
-
-    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Forget what the run has consumed."""
-        self.search.failed()
-        return ()
-
-    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Note how much the wave has brought."""
-        parts = inputs.all_parts()
-        received = sum(pending.received for _, pending in parts)
-        elements = sum(cells.elements for cells, _ in parts)
-        return list(self._searches.settled(self, self.search.wave(received, elements)))
+        return self.search.finished(change)
 
     def report(self) -> PolicyReport:
         """Return where the search is."""
@@ -158,6 +160,14 @@ class Searched(Bounded):
         """Go on with a search."""
         self.search.state = _decode(saved)
         self.take_limits()
+
+
+def _taken(inputs: Moment) -> Taken:
+    """Return what a run is about to consume."""
+    parts = inputs.all_parts()
+    updates = float(sum(pending.updates for _, pending in parts))
+    change = METRICS[Metric.RELATIVE].compute(divergence_of(parts, Metric.RELATIVE), 0.0)
+    return Taken(updates, change)
 
 
 def searched(spec: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, TriggerPolicy]:
