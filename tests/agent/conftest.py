@@ -11,9 +11,11 @@ import pytest
 from headgate.engine import Engine, Instruction, Stimulus, WaveEnded
 from headgate.flows import Dataflow, parse_dataflow
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)  # for ``simulation``
+HERE = Path(__file__).resolve().parent
+LEARNING = HERE.parent / "learning"
+for folder in (str(HERE), str(LEARNING), str(LEARNING / "triggers")):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # for ``simulation``, and ``lived`` and ``lived_models``
 
 from simulation import World  # noqa: E402
 

@@ -135,10 +135,10 @@ actions:
     file = tmp_path / "air.yaml"
     file.write_text(plain + "learned: {outputs: {areas: 5%}}\n")
     recording = SimpleNamespace(
-        learned=("areas",) if learned == "the record" else (),
+        triggered=lambda kind: ("areas",) if (kind, learned) == ("learned", "the record") else (),
         dataflow=SimpleNamespace(source=plain),
     )
-    monkeypatch.setattr(tuning, "FlowRecording", lambda kafka, name: recording)
+    monkeypatch.setattr(tuning, "FlowRecording", lambda kafka, name, policies: recording)
     options = ["--kafka", "kafka:9092", "--error", "5"]
     options += [] if learned == "the record" else ["--bounds", str(file)]
     answer = CliRunner().invoke(app, ["flow", "tune", "air", *options])

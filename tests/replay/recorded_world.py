@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headgate.agent import POLICIES
 from headgate.engine import (
     DataflowSpec,
     DecisionKind,
@@ -85,4 +86,4 @@ class RecordedTester(EngineTester):
         )
         candidates = [Candidate(str(i), spec, changes or {}) for i, spec in enumerate(specs)]
         known = RecordedModels(recording, models or {})
-        return replay(recording, events, topics, candidates, known)
+        return replay(recording, events, topics, candidates, POLICIES, known)

@@ -16,6 +16,7 @@ from headgate.engine import (
     Evaluation,
     SequenceBound,
     WatchedContainer,
+    policies_of,
 )
 from headgate.events import (
     VERSION,
@@ -106,7 +107,7 @@ def replayed(
     recording = Recording("flow", (SUBMITTED, *decisions))
     events: list[RecordedUpdate | ReplayedDecision] = [*recording.decisions, *updates]
     events.sort(key=lambda event: event.time)
-    return replay(recording, events, TOPICS, [Candidate("other", spec)])
+    return replay(recording, events, TOPICS, [Candidate("other", spec)], policies_of)
 
 
 def counterparts(report: ReplayReport) -> list[tuple[float, str]]:

@@ -22,6 +22,7 @@ from headgate.engine import (
     ValueBound,
     WatchedContainer,
     WaveEnded,
+    policies_of,
 )
 from headgate.events import (
     VERSION,
@@ -91,7 +92,8 @@ class World:
         [watched] = [each for each in spec.containers if each.id == written]
         self.output = RecordedOutput(ContainerExtent(watched))
         models = RecordedModels(recording, {})
-        past = RecordedState(recording, self.tables, {("b", written): self.output}, topics, models)
+        outputs = {("b", str(written)): self.output}
+        past = RecordedState(recording, self.tables, outputs, topics, policies_of, models)
         self.replayer = Replayer("label", spec, past, {1: changed} if changed else {})
         self._offset = 0
 

@@ -21,7 +21,7 @@ from headgate.agent.training.task import PackedPairs, Source, pack_pairs
 from headgate.learning import FEATURES, version_of_model
 
 
-class Consultations:
+class Trainings:
     used = version_of_model(b"0")
 
     def models(self) -> frozenset[str]:
@@ -42,7 +42,7 @@ class Consultations:
 
 @pytest.fixture
 def api(make_api: Callable[..., Any], agent: MemoryAgent, flow: HostedFlow) -> Any:
-    flow.runtime.consultations = Consultations()
+    flow.runtime.trainings = Trainings()
     flow.runtime.waves.settled = 7
     return make_api(agent=agent)
 
@@ -56,11 +56,11 @@ def test_a_training_is_asked_for_up_to_the_settled_wave(api: Any, flow: HostedFl
     answer = api.answer("POST", "/v1/flows/air/train", {"outputs": ["map"], "waves": 24})
     assert answer.status_code == 200
     assert answer.json()["seconds"] is None
-    assert flow.runtime.consultations.asked == [(("map",), 24, 7, "recording")]
+    assert flow.runtime.trainings.asked == [(("map",), 24, 7, "recording")]
     api.answer("POST", "/v1/flows/air/train", {})
-    assert flow.runtime.consultations.asked[-1] == ((), None, 7, "recording")
+    assert flow.runtime.trainings.asked[-1] == ((), None, 7, "recording")
     api.answer("POST", "/v1/flows/air/train", {"source": "knowledge"})
-    assert flow.runtime.consultations.asked[-1] == ((), None, 7, "knowledge")
+    assert flow.runtime.trainings.asked[-1] == ((), None, 7, "knowledge")
 
 
 def test_a_training_is_reported_on(api: Any) -> None:
@@ -115,7 +115,7 @@ def test_older_pairs_are_deleted_and_models_that_decide_stay(api: Any, agent: Me
         "POST", "/v1/flows/air/knowledge", {"pairs": [pack_pairs(pairs(3)), pack_pairs(pairs(4))]}
     )
     used, _, _ = (agent.knowledge.keep_model("air", "map", b"%d" % n) for n in range(3))
-    assert used == Consultations.used
+    assert used == Trainings.used
     answer = api.answer("POST", "/v1/flows/air/knowledge/trim", {"waves": 1})
     assert answer.json() == {"pairs": 1, "models": 1}
     assert agent.knowledge.model("air", "map", used) == b"0"

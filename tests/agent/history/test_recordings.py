@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from simulation import World
 
-from headgate.engine import DataflowSpec, DecisionKind, SequenceBound, WaveEnded
+from headgate.engine import DataflowSpec, DecisionKind, SequenceBound, WaveEnded, policies_of
 from headgate.events import updates_topic
 from headgate.flows import Dataflow, parse_dataflow
 from headgate.replay import (
@@ -51,7 +51,7 @@ def replayed(world: World, *specs: DataflowSpec) -> list[Replayed]:
     }
     events = in_order(recording.decisions, topics, lambda *place: next(logs[place], None))
     candidates = [Candidate(str(i), spec) for i, spec in enumerate(specs)]
-    return list(replay(recording, events, topics, candidates).replays)
+    return list(replay(recording, events, topics, candidates, policies_of).replays)
 
 
 def bounded(spec: DataflowSpec, limit: float) -> DataflowSpec:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from simulation import SEALS, MemoryRows
 
+from headgate.agent import policies
 from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions, Workers
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.errors import DamagedState
@@ -59,9 +60,10 @@ class Made:
 
         patch.setattr(runtime_factory, "Runtime", runtime)
         launchers = ("WarmSession", "JobsLauncher", "FlowLaunchers")
-        for name in (*launchers, "MetricAdviser", "LearnedAdviser"):
+        here = dict.fromkeys((*launchers, "MetricAdviser"), runtime_factory)
+        for name, module in {**here, "LearnedAdviser": policies}.items():
             made = Calls(self.noted, name)
-            patch.setattr(runtime_factory, name, lambda *_, made=made: made)
+            patch.setattr(module, name, lambda *_, made=made: made)
         parts = ("broker", "admission", "scanner", "scans", "retention", "families", "observers")
         others = ("spares", "pools", "supervision", "trainer", "knowledge")
         shared: dict[str, Any] = {part: Calls(self.noted, part) for part in (*parts, *others)}

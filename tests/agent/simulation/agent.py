@@ -98,7 +98,6 @@ class ScriptedAgent:
             stages="stages",
             policies=self.world.policies,
             advisers=self.world.advisers,
-            learning=self.world.learning,
         )
 
     def _take(self, records: Sequence[FeedRecord]) -> bool:

@@ -11,7 +11,6 @@ from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.ports import Adviser, Extent
 from headgate.agent.state.sealed import Definition, RememberedRevisions
 from headgate.agent.state.store import StateStore
-from headgate.agent.training.adviser import LearnedAdviser
 from headgate.engine import PolicyFactory, policies_of
 from headgate.events import (
     MORE_PARTITIONS,
@@ -82,8 +81,6 @@ class World:
         self.policies = policies
         self.advisers: dict[str, Adviser] = {}
         """Who works out what policies ask, by their kind."""
-        self.learning: LearnedAdviser | None = None
-        """Who trains models when people ask for it."""
         self.partitions = partitions
         self.now = 1_000_000.0
         self.points = 0

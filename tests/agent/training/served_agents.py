@@ -19,6 +19,7 @@ from headgate.agent.advisers.metric_program import answer_of
 from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import AgentMetrics
+from headgate.agent.policies import POLICIES
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser
 from headgate.agent.training.task import AnyTask, RefitTask, StoredTask, Task, Trained
@@ -35,7 +36,6 @@ from headgate.events import updates_topic
 from headgate.flows import parse_dataflow
 from headgate.learning import (
     LEARNED,
-    POLICIES,
     Learned,
 )
 from headgate.replay import RecordedUpdate, in_order, read_recording
@@ -179,7 +179,7 @@ class Served:
                 Supervision(lambda _: None),
             )
         )
-        self.world.advisers[LEARNED] = self.world.learning = self.advisers[-1]
+        self.world.advisers[LEARNED] = self.advisers[-1]
 
     @property
     def agent(self) -> ScriptedAgent:

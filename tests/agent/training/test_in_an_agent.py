@@ -128,8 +128,8 @@ def test_what_audits_found_is_measured_where_there_were_any(
     found = {"model_age": 3, "audited_rate": 0.25, "rate_from": 0.1, "rate_to": 0.5}
     found["confidence"] = 0.75
     data = {"map": {"audits": 8, **found}, "other": {"audits": 0, **found}, "new": {"model": ""}}
-    report = PolicyReport("", data)
-    monkeypatch.setattr(Learned, "report", lambda policy: report if policy._writes else None)
+    report, nothing = PolicyReport("", data), PolicyReport("", {})
+    monkeypatch.setattr(Learned, "report", lambda policy: report if policy._writes else nothing)
 
     def shown(name: str) -> list[str]:
         served.agent.ask(lambda runtime, now: runtime.reporting.measure(now))
@@ -171,10 +171,10 @@ def test_a_dataflow_with_a_short_recording_learns_from_pairs_of_another(
     assert runtime is not None
     assert not short.model()
 
-    runtime.consultations.train((), None, 0, Source.KNOWLEDGE)
+    runtime.trainings.train((), None, 0, Source.KNOWLEDGE)
     short.until(lambda: bool(short.model()))
 
-    report = runtime.consultations.training()
+    report = runtime.trainings.training()
     assert (report.source, report.waves, report.last, report.reasons) == (
         Source.KNOWLEDGE,
         24,
@@ -264,7 +264,7 @@ def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served)
     def train(outputs: tuple[str, ...], waves: int | None) -> TrainingReport:
         runtime = served.agent.runtime
         assert runtime is not None
-        return runtime.consultations.train(outputs, waves, runtime.waves.settled)
+        return runtime.trainings.train(outputs, waves, runtime.waves.settled)
 
     report = train((), 10)
     assert (report.outputs, report.asked, report.seconds) == (("map",), 10, None)
@@ -273,7 +273,7 @@ def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served)
     served.until(lambda: served.advisers[-1].report.seconds is not None)
     assert served.trains.tasks[-1].last == 12
     assert served.agent.runtime is not None
-    report = served.agent.runtime.consultations.training()
+    report = served.agent.runtime.trainings.training()
     assert report.waves == 10
     assert "14 more are missing" in report.reasons["map"]
     assert served.wave(13) == ["combine", "draw"]
@@ -295,16 +295,16 @@ def test_the_report_of_the_last_training_is_told_by_the_next_agent_too(served: S
         served.wave(number)
     runtime = served.agent.runtime
     assert runtime is not None
-    runtime.consultations.train((), 8, 8)
+    runtime.trainings.train((), 8, 8)
     served.until(lambda: served.advisers[-1].report.seconds is not None)
-    report = runtime.consultations.training()
+    report = runtime.trainings.training()
     served.agent.ask(lambda runtime, now: runtime.save(now))
     served.world.run(lambda: True)
     taken_over(served)
 
     runtime = served.agent.runtime
     assert runtime is not None
-    assert runtime.consultations.training() == report
+    assert runtime.trainings.training() == report
     assert "are too few" in report.reasons["map"]
 
 
@@ -313,9 +313,9 @@ def test_what_cannot_be_trained_is_refused(served: Served) -> None:
     runtime = served.agent.runtime
     assert runtime is not None
     with pytest.raises(Refused, match="no wave of air has settled"):
-        runtime.consultations.train((), None, 0)
+        runtime.trainings.train((), None, 0)
     with pytest.raises(Refused, match="no training of air was asked for since"):
-        runtime.consultations.training()
+        runtime.trainings.training()
 
 
 def test_kafka_keeps_all_since_the_submission(served: Served) -> None:

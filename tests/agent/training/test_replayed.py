@@ -16,7 +16,8 @@ from simulation import World
 from headgate.agent.errors import Refused
 from headgate.agent.history import replays
 from headgate.agent.history.replays import FlowRecording, FlowReplay, ModelSource
-from headgate.agent.training.stored_models import models_of
+from headgate.agent.policies import POLICIES
+from headgate.agent.training.knowledge import models_of
 from headgate.engine import DataflowSpec
 from headgate.events import updates_topic
 from headgate.flows import parse_dataflow
@@ -124,7 +125,7 @@ class Replaying:
     def replay(
         self, others: Mapping[str, DataflowSpec] | None = None, source: ModelSource | None = None
     ) -> FlowReplay:
-        return FlowRecording(KAFKA, "air", source or self.models).replay(others or {})
+        return FlowRecording(KAFKA, "air", POLICIES, source or self.models).replay(others or {})
 
 
 @pytest.fixture
@@ -228,11 +229,11 @@ def test_models_of_another_error_are_not_asked(replaying: Replaying) -> None:
 
 def test_without_models_nothing_is_replayed_and_that_is_said(replaying: Replaying) -> None:
     replaying.served.wave(1)
-    assert FlowRecording(KAFKA, "air").replay({}).disagreement == ()
-    assert FlowRecording(KAFKA, "air").learned == ("combine", "draw")
+    assert FlowRecording(KAFKA, "air", POLICIES).replay({}).disagreement == ()
+    assert FlowRecording(KAFKA, "air", POLICIES).triggered("learned") == ("combine", "draw")
     replaying.learn(2)
     with pytest.raises(UnknownModel, match="models decided when steps of 'air' ran, and nobody"):
-        FlowRecording(KAFKA, "air").replay({})
+        FlowRecording(KAFKA, "air", POLICIES).replay({})
     replaying.served.rows.rows.clear()
     with pytest.raises(UnknownModel, match="of map is not in the knowledge table, and it decid"):
         replaying.replay()

@@ -9,7 +9,7 @@ from simulation.rows import SEALS, MemoryRows
 from headgate.agent.configuration import HBase
 from headgate.agent.errors import Unreachable
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.stored_models import models_of, stored_models
+from headgate.agent.training.knowledge import models_of, stored_models
 from headgate.replay import ModelKey, UnknownModel
 from headgate.settings import KeyRing
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from headgate.agent.history.replays import RECORDED, FlowRecording, FlowReplay, ModelSource
+    from headgate.agent.policies import POLICIES, TRIGGER_KINDS, TriggerKind
     from headgate.agent.process import serve
     from headgate.agent.resources.sensor import (
         SensorConfiguration,
@@ -55,14 +56,16 @@ if TYPE_CHECKING:
     )
     from headgate.agent.state.sealed import Seals, sign, unsigned
     from headgate.agent.training.adviser import TrainingReport
+    from headgate.agent.training.knowledge import stored_models
     from headgate.agent.training.parquet import UnusableParquet, read_pairs
-    from headgate.agent.training.stored_models import stored_models
     from headgate.agent.training.task import PackedPairs, Source, pack_pairs
 
 __all__ = [
     "AUDITED",
     "DEFAULT_API",
+    "POLICIES",
     "RECORDED",
+    "TRIGGER_KINDS",
     "AgentConfiguration",
     "AgentError",
     "Airflow",
@@ -92,6 +95,7 @@ __all__ = [
     "Submit",
     "TokenEntry",
     "TrainingReport",
+    "TriggerKind",
     "UnknownDataflow",
     "Unreachable",
     "UnusableParquet",
@@ -132,6 +136,7 @@ _LATE = {
     "KafkaOptions": "configuration",
     "Launchers": "configuration",
     "ModelSource": "history.replays",
+    "POLICIES": "policies",
     "PackedPairs": "training.task",
     "RECORDED": "history.replays",
     "Refused": "errors",
@@ -143,8 +148,10 @@ _LATE = {
     "SensorKafka": "resources.sensor",
     "Source": "training.task",
     "Submit": "configuration",
+    "TRIGGER_KINDS": "policies",
     "TokenEntry": "api.access",
     "TrainingReport": "training.adviser",
+    "TriggerKind": "policies",
     "UnknownDataflow": "errors",
     "Unreachable": "errors",
     "UnusableParquet": "training.parquet",
@@ -161,7 +168,7 @@ _LATE = {
     "serve": "process",
     "serve_sensor": "resources.sensor",
     "sign": "state.sealed",
-    "stored_models": "training.stored_models",
+    "stored_models": "training.knowledge",
     "unsigned": "state.sealed",
     "user_token_file": "api.access",
 }

@@ -275,7 +275,7 @@ class ApiAccess(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrainingOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """How models of learned triggers are trained, and how much is kept of that."""
+    """Training of models, and how much is kept of it."""
 
     seconds: Seconds = 3600.0
     """How long a training may take."""

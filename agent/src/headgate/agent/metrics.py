@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from headgate.engine import PolicyReport
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds, for what should take milliseconds."""
@@ -179,6 +181,22 @@ class DataflowMetrics:
         self.training_seconds = metrics.training_seconds.labels(dataflow)
         self.model_age = _Gauges(metrics.model_age, dataflow)
         self.violation_rate = _Gauges(metrics.violation_rate, dataflow)
+
+    def show_models(self, reports: Iterable[PolicyReport]) -> None:
+        """Show how old models are, and how often audits found them wrong, by output."""
+        ages: dict[tuple[str, ...], float] = {}
+        rates: dict[tuple[str, ...], float] = {}
+        for output, data in ((name, data) for one in reports for name, data in one.data.items()):
+            if "model_age" not in data:
+                continue
+            ages[output,] = data["model_age"]
+            if data["audits"]:
+                rates[output, "measured"] = data["audited_rate"]
+                rates[output, "lower"] = data["rate_from"]
+                rates[output, "upper"] = data["rate_to"]
+                rates[output, "allowed"] = 1.0 - data["confidence"]
+        self.model_age.replace(ages)
+        self.violation_rate.replace(rates)
 
     def end(self) -> None:
         """Show no gauge any more: the dataflow is with another agent, or gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -196,6 +197,14 @@ class Adviser(Protocol):
 
     def close(self) -> None:
         """Answer nothing any more."""
+
+
+class ReadsRecord(ABC):
+    """A facet of advisers: they read the record of their dataflow since its submission."""
+
+    @abstractmethod
+    def reads_record(self) -> bool:
+        """Return whether it may be read, as the dataflow is now."""
 
 
 class Families(Protocol):

@@ -149,6 +149,7 @@ from headgate.engine.spec.topics import TOPIC_METADATA, OnGap, TopicSpec
 
 if TYPE_CHECKING:
     from headgate.engine.actions.factory import (
+        MAKERS,
         NAMED_TRIGGERS,
         PolicyMaker,
         make_policy,
@@ -237,6 +238,7 @@ __all__ = [
     "LARGEST_STATE",
     "LARGEST_TOTAL",
     "LAYOUTS",
+    "MAKERS",
     "METRICS",
     "NAMED_TRIGGERS",
     "PYTHON_RUNNABLE",
@@ -442,7 +444,9 @@ __all__ = [
 _LATE = {
     name: module
     for module, names in {
-        "actions.factory": "NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers",
+        "actions.factory": (
+            "MAKERS NAMED_TRIGGERS PolicyMaker make_policy policies_of with_triggers"
+        ),
         "actions.runs": "RunState",
         "cells.columns": "Detail",
         "cells.storage": "Array Index MemoryIndex MemoryStorage Storage blank",

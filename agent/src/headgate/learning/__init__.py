@@ -135,7 +135,7 @@ from headgate.learning.triggers.consultation import (
 )
 from headgate.learning.triggers.metering import elements_of, is_known, updates_of
 from headgate.learning.triggers.outputs import version_of_model
-from headgate.learning.triggers.policy import POLICIES, Learned, learned
+from headgate.learning.triggers.policy import Learned, learned
 from headgate.learning.triggers.settings import (
     LEARNED,
     LearnedSettings,
@@ -157,7 +157,6 @@ __all__ = [
     "LEARNED",
     "LEVELS",
     "MOST_LABELS",
-    "POLICIES",
     "RECENT_WAVES",
     "RELEARNING_WAVES",
     "TRAINED_AGES",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -12,14 +13,16 @@ from headgate.learning import (
     Lost,
     Model,
     Models,
+    Train,
     UnusableModel,
     decode_model,
+    decode_question,
     encode_answer,
-    learned_actions,
     settings_of,
+    user_metrics,
     version_of_model,
 )
-from headgate.replay.recording import Recording, RecordingError, ReplayedDecision
+from headgate.replay.recording import NotRecorded, Recording, RecordingError, ReplayedDecision
 
 
 class ModelKey(Struct, frozen=True, order=True):
@@ -46,6 +49,19 @@ def recorded_models(recording: Recording) -> tuple[ModelKey, ...]:
     return tuple(found)
 
 
+def refuse_metrics_of_users(spec: DataflowSpec) -> None:
+    """Refuse a dataflow whose triggers go by what users' metrics say.
+
+    Raises:
+        NotRecorded: it is one.
+    """
+    for metric in user_metrics(spec):
+        raise NotRecorded(
+            f"`{LEARNED}` measures by {metric.entry!r}, which a replay cannot ask; replay "
+            "dataflows whose errors and impacts are headgate's own"
+        )
+
+
 class RecordedModels:
     """The models of a recording, and which of them were given when.
 
@@ -57,6 +73,9 @@ class RecordedModels:
         UnknownModel: the record does not say which decided, or one of them is not among those that
             are stored, is damaged, or was written by a newer program.
     """
+
+    kind: Final = LEARNED
+    """The kind of triggers that models decide for, in waves alone."""
 
     def __init__(self, recording: Recording, stored: Mapping[ModelKey, bytes]) -> None:
         self._name = recording.dataflow
@@ -103,6 +122,12 @@ class RecordedModels:
         except UnusableModel as error:
             raise UnknownModel(f"{what} cannot be used here: {error}") from error
 
+    @staticmethod
+    def trained(question: bytes) -> Sequence[str]:
+        """Return the outputs for which a trigger asks models to be trained."""
+        asked = decode_question(question)
+        return asked.outputs if isinstance(asked, Train) else ()
+
     def given(
         self, now: float, place: int, decision: ReplayedDecision, spec: DataflowSpec
     ) -> list[Consulted]:
@@ -114,7 +139,7 @@ class RecordedModels:
             decision: that something was adopted.
             spec: the dataflow; outputs that it does not bound are left out.
         """
-        writers = {str(c): a.name for a in learned_actions(spec) for c in a.writes}
+        writers = {str(c): a.name for a in spec.triggered(self.kind) for c in a.writes}
         heard = []
         for output, version in decision.versions.items():
             if output in writers:
@@ -123,7 +148,7 @@ class RecordedModels:
                 former = self._refitted.get((place, output))
                 instead = {} if former is None else {output: former}
                 answer = encode_answer(Models({output: said}, instead))
-                heard.append(Consulted(now, writers[output], LEARNED, answer))
+                heard.append(Consulted(now, writers[output], self.kind, answer))
         return heard
 
     def misfit(self, spec: DataflowSpec) -> str:
@@ -132,7 +157,7 @@ class RecordedModels:
         A model predicts on which side of one error an output will be, and its threshold is that of
         one confidence. Other shares of audits and other horizons leave both as they are.
         """
-        actions = learned_actions(spec)
+        actions = spec.triggered(self.kind)
         if not actions:
             return ""
         outputs = settings_of(actions).outputs

@@ -68,7 +68,7 @@ class StepReplay(Struct, frozen=True):
 
 
 class WantedModel(Struct, frozen=True, order=True):
-    """A model that a learned trigger asked to have trained, and the wave at whose end it did."""
+    """A model that a trigger asked to have trained, and the wave at whose end it did."""
 
     output: str
     """The container."""

@@ -28,6 +28,7 @@ from headgate.engine import (
     Launch,
     NotifyAt,
     Paused,
+    PolicyFactory,
     Quarantine,
     ReadCells,
     RecordArrived,
@@ -52,7 +53,6 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
-from headgate.learning import LEARNED, POLICIES, Train, decode_question, learned_actions
 from headgate.replay.batches import imagined_increments, only, written
 from headgate.replay.models import RecordedModels
 from headgate.replay.outcome import OutputReplay, Replayed, ReplayedRun, StepReplay, WantedModel
@@ -85,9 +85,11 @@ class RecordedState:
         tables: RecordedTables,
         outputs: Mapping[tuple[str, str], RecordedOutput],
         partitions: Mapping[str, int],
+        policies: PolicyFactory,
         models: RecordedModels,
     ) -> None:
         self.recording = recording
+        self.policies = policies
         self.models = models
         self.tables = tables
         self.outputs = outputs
@@ -138,7 +140,7 @@ class Replayer:
         self.spec = spec
         self._past = past
         self._changes = changes
-        self._engine = Engine(spec, policies=POLICIES)
+        self._engine = Engine(spec, policies=past.policies)
         self._now = past.recording.decisions[0].time
         self._notify: float | None = None
         self._active: dict[str, _Active] = {}
@@ -255,9 +257,10 @@ class Replayer:
             case DecisionKind.ADOPTED:
                 for heard in self._past.models.given(self._now, place, decision, self.spec):
                     self._handle(heard)
-            case DecisionKind.RESTARTED if learned_actions(self.spec):
+            case DecisionKind.RESTARTED if self.spec.triggered(self._past.models.kind):
                 # Without its models, which it asks for again: those come when the agent had them.
-                self._engine = Engine(self.spec, self._engine.snapshot(), policies=POLICIES)
+                snapshot, policies = self._engine.snapshot(), self._past.policies
+                self._engine = Engine(self.spec, snapshot, policies=policies)
                 self._handle(Tick(self._now))
             case _:
                 pass
@@ -342,7 +345,7 @@ class Replayer:
                 self._notify = instruction.time
             case ScanContainer():
                 self._scan(instruction)
-            case Consult(_, kind, question) if kind == LEARNED:
+            case Consult(_, kind, question) if kind == self._past.models.kind:
                 self._note_wanted(question)
             case Consult(action, kind):
                 reason = "a replay asks nobody"
@@ -356,9 +359,8 @@ class Replayer:
 
     def _note_wanted(self, question: bytes) -> None:
         """Note a training that is asked for; what is answered, and when, is in the record."""
-        asked = decode_question(question)
-        if isinstance(asked, Train):
-            self._wanted += (WantedModel(output, self._wave) for output in asked.outputs)
+        outputs = self._past.models.trained(question)
+        self._wanted += (WantedModel(output, self._wave) for output in outputs)
 
     def _deliver(self, message: UpdateMessage, table: str, partition: int) -> None:
         topic = updates_topic(table)
@@ -393,7 +395,7 @@ class Replayer:
         following = past.recording.next_run(launch.action, past.moment)
         if following is None:
             return earlier
-        if self._engine.actions[launch.action].policy.kind == LEARNED:
+        if self._engine.actions[launch.action].policy.kind == past.models.kind:
             return following if following.wave == self._wave else earlier  # waves alone decide
         if past.stands_at(following.cut) or 0 <= following.time - self._now <= _TOLERANCE:
             return following

@@ -11,13 +11,12 @@ from headgate.engine import (
     DataflowSpec,
     DecisionKind,
     Deliveries,
+    PolicyFactory,
     RecordArrived,
     UserMetric,
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
-from headgate.learning import learned_actions
-from headgate.learning import user_metrics as learned_metrics
-from headgate.replay.models import RecordedModels
+from headgate.replay.models import RecordedModels, refuse_metrics_of_users
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
 from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
@@ -55,6 +54,7 @@ def replay(
     events: Iterable[RecordedUpdate | ReplayedDecision],
     partitions: Mapping[str, int],
     candidates: Sequence[Candidate],
+    policies: PolicyFactory,
     models: RecordedModels | None = None,
 ) -> ReplayReport:
     """Return what the dataflow would have done under each candidate's bounds.
@@ -64,6 +64,7 @@ def replay(
         events: its updates and decisions, as ``in_order`` yields them.
         partitions: how many each topic has.
         candidates: the bounds.
+        policies: makes trigger policies of all kinds that the dataflow has.
         models: by which it was decided on; None where nothing was.
 
     Raises:
@@ -74,7 +75,7 @@ def replay(
         for spec in (candidate.spec, *candidate.changes.values()):
             _refuse_code_of_users(spec)
     known = models or RecordedModels(recording, {})
-    return _Replaying(recording, partitions, candidates, known).run(events)
+    return _Replaying(recording, partitions, candidates, policies, known).run(events)
 
 
 def _refuse_code_of_users(spec: DataflowSpec) -> None:
@@ -91,11 +92,7 @@ def _refuse_code_of_users(spec: DataflowSpec) -> None:
                     f"{bound.value.metric.entry!r}, which a replay cannot ask; replay dataflows "
                     "whose bounds have metrics of headgate's alone"
                 )
-    for metric in learned_metrics(spec):
-        raise NotRecorded(
-            f"`learned` measures by {metric.entry!r}, which a replay cannot ask; replay dataflows "
-            "whose errors and impacts are headgate's own"
-        )
+    refuse_metrics_of_users(spec)
 
 
 class _Replaying:
@@ -104,6 +101,7 @@ class _Replaying:
         recording: Recording,
         partitions: Mapping[str, int],
         candidates: Sequence[Candidate],
+        policies: PolicyFactory,
         models: RecordedModels,
     ) -> None:
         self._recording = recording
@@ -112,7 +110,9 @@ class _Replaying:
         self._name = spec.name
         self._tables = RecordedTables()
         self._outputs = _outputs(spec)
-        self._past = RecordedState(recording, self._tables, self._outputs, partitions, models)
+        self._past = RecordedState(
+            recording, self._tables, self._outputs, partitions, policies, models
+        )
         self._containers = {watched.id: watched.container for watched in spec.containers}
         self._deliveries = Deliveries()
         self._replayers = [Replayer(c.label, c.spec, self._past, c.changes) for c in candidates]
@@ -253,13 +253,13 @@ class _Replaying:
             yield f"runs of {names} failed for good; a replay takes every run to commit"
 
     def _unseen_runs(self, replays: Iterable[Replayed]) -> Iterable[str]:
-        """Yield of which runs learned triggers hear something else than they would have."""
+        """Yield the runs of which triggers with models hear something else than they would have."""
         for replayer, replayed in zip(self._replayers, replays, strict=True):
-            learned = {action.name for action in learned_actions(replayer.spec)}
+            steps = {action.name for action in replayer.spec.triggered(self._past.models.kind)}
             unseen = {
                 step.action: count
                 for step in replayed.steps
-                if step.action in learned and (count := sum(not run.recorded for run in step.runs))
+                if step.action in steps and (count := sum(not run.recorded for run in step.runs))
             }
             if unseen:
                 told = ", ".join(f"{count} of `{action}`" for action, count in unseen.items())

@@ -118,7 +118,7 @@ class TrainRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     outputs: tuple[str, ...] = ()
     waves: Annotated[int, Meta(ge=1, le=100_000)] | None = None
-    """To be learned from; as many as the dataflow says where None."""
+    """Waves to train on; as many as the dataflow says where None."""
     source: Source = Source.RECORDING
 
 
@@ -129,7 +129,7 @@ class KnowledgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrimRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much of what a dataflow was learned from is to stay."""
+    """How much of the knowledge of a dataflow is to stay."""
 
     waves: Annotated[int, Meta(ge=0)]
     """The newest, whose pairs stay."""

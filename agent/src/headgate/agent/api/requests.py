@@ -38,7 +38,7 @@ def seconds_of(request: Request) -> float:
 
 
 def knowledge_of(request: Request) -> Knowledge:
-    """Return what becomes of what was learned of a dataflow that is removed.
+    """Return what becomes of the knowledge of a dataflow that is removed.
 
     Raises:
         HTTPException: it is neither.

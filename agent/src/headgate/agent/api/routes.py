@@ -242,7 +242,7 @@ class _Api:
         body = await body_of(request, TrainRequest)
         return await self._called(
             request,
-            lambda runtime, _: runtime.consultations.train(
+            lambda runtime, _: runtime.trainings.train(
                 body.outputs, body.waves, runtime.waves.settled, body.source
             ),
         )
@@ -252,9 +252,7 @@ class _Api:
         if asked is not None and not asked.isdecimal():
             raise HTTPException(400, f"number {asked!r} is none; a POST of this path answers it")
         number = None if asked is None else int(asked)
-        return await self._called(
-            request, lambda runtime, _: runtime.consultations.training(number)
-        )
+        return await self._called(request, lambda runtime, _: runtime.trainings.training(number))
 
     async def knowledge(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -279,7 +277,7 @@ class _Api:
         waves = (await body_of(request, TrimRequest)).waves
 
         async def trim(flow: HostedDataflow) -> Trimmed:
-            used = await self._agent.call(flow, lambda runtime, _: runtime.consultations.models())
+            used = await self._agent.call(flow, lambda runtime, _: runtime.trainings.models())
             return await self._agent.blocking(
                 lambda: self._agent.knowledge.trim(flow.name, waves, used)
             )

@@ -26,7 +26,6 @@ from headgate.agent.state.cell_storage import CellStorage
 from headgate.agent.state.run_records import RunRecord
 from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.adviser import LearnedAdviser
 from headgate.engine import Kept, PolicyFactory, policies_of
 from headgate.spark import Thrift2Address
 
@@ -83,5 +82,3 @@ class RuntimeContext(Struct, frozen=True):
     """Makes trigger policies."""
     advisers: Mapping[str, Adviser] = {}
     """Who works out what these ask, by their kind."""
-    learning: LearnedAdviser | None = None
-    """Has models trained that people ask for."""

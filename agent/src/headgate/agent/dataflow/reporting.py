@@ -14,9 +14,10 @@ from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
 from headgate.agent.parts import Part
-from headgate.engine import ActionRole, RunPurpose, leaves
+from headgate.agent.policies import TRIGGER_KINDS
+from headgate.agent.ports import ReadsRecord
+from headgate.engine import ActionRole, Reports, RunPurpose, leaves
 from headgate.events import DECISIONS_TOPIC, updates_topic
-from headgate.learning import Learned, learned_actions
 from headgate.settings import shell_word
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
@@ -156,26 +157,16 @@ class Reporting(Part):
             }
         )
 
-        self._measure_models()
+        self._measure_triggers()
 
-    def _measure_models(self) -> None:
-        """Show how old models of learned triggers are, and how often audits found them wrong."""
-        ages: dict[tuple[str, ...], float] = {}
-        rates: dict[tuple[str, ...], float] = {}
-        for action in self._state.engine.actions.values():
-            trigger = action.trigger
-            report = trigger.report() if isinstance(trigger, Learned) else None
-            for output, data in () if report is None else report.data.items():
-                if "model_age" not in data:
-                    continue
-                ages[output,] = data["model_age"]
-                if data["audits"]:
-                    rates[output, "measured"] = data["audited_rate"]
-                    rates[output, "lower"] = data["rate_from"]
-                    rates[output, "upper"] = data["rate_to"]
-                    rates[output, "allowed"] = 1.0 - data["confidence"]
-        self._context.metrics.model_age.replace(ages)
-        self._context.metrics.violation_rate.replace(rates)
+    def _measure_triggers(self) -> None:
+        """Set the gauges of those kinds of triggers that have some."""
+        triggers = [action.trigger for action in self._state.engine.actions.values()]
+        for known in TRIGGER_KINDS:
+            if known.measure is not None:
+                own = (one for one in triggers if one.kind == known.kind)
+                reports = (one.report() for one in own if isinstance(one, Reports))
+                known.measure(self._context.metrics, reports)
 
     # -- retention
 
@@ -183,10 +174,10 @@ class Reporting(Part):
         """Have Kafka keep what next runs need, if it is time to look."""
         if now >= self._needs_at:
             self._needs_at = now + _NEEDS
-            ages, trained = self._ages(now), self._training_ages(now)
-            topics = ages.keys() | trained.keys()
+            ages, recorded = self._ages(now), self._record_ages(now)
+            topics = ages.keys() | recorded.keys()
             self._context.retention.need(
-                {topic: max(ages.get(topic, 0.0), trained.get(topic, 0.0)) for topic in topics}
+                {topic: max(ages.get(topic, 0.0), recorded.get(topic, 0.0)) for topic in topics}
             )
 
     def move_times(self, by: float) -> None:
@@ -222,13 +213,13 @@ class Reporting(Part):
                     ages[topic] = max(ages.get(topic, 0.0), now - known.seen_at)
         return ages
 
-    def _training_ages(self, now: float) -> dict[str, float]:
-        """Return how old, in seconds, what learned triggers are trained on is, by topic.
+    def _record_ages(self, now: float) -> dict[str, float]:
+        """Return how old, in seconds, the record is that advisers read, by topic.
 
-        A recording is read from the submission of its dataflow on.
+        It is read from the submission of the dataflow on.
         """
-        spec = self._state.dataflow.spec
-        if not learned_actions(spec):
+        readers = (a for a in self._context.advisers.values() if isinstance(a, ReadsRecord))
+        if not any(adviser.reads_record() for adviser in readers):
             return {}
         topics = (DECISIONS_TOPIC, *map(updates_topic, self._state.tables))
         return dict.fromkeys(topics, max(0.0, now - self._state.definition.submitted))

@@ -49,6 +49,7 @@ from headgate.agent.ports import Report
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.state.sealed import Definition
 from headgate.agent.state.store import Ownership
+from headgate.agent.training.requests import Trainings
 from headgate.engine import (
     ClockMoved,
     DecisionKind,
@@ -97,13 +98,16 @@ class Runtime:
             state, self, context, self._barriers, waves, progress
         )
         self._lost_observers = LostObservers(state, self, context.observers, progress)
-        self.consultations = Consultations(state, self, context, progress)
+        consultations = Consultations(self, context)
+        self.trainings = Trainings(
+            state, context.advisers, consultations.answers, context.post, progress.training
+        )
         self._engine = EngineDriver(
             state,
             decisions,
             attempts,
             scans,
-            self.consultations,
+            consultations,
             gates,
             waves,
             context.suspects,
@@ -138,7 +142,7 @@ class Runtime:
             history,
             decisions,
             consumption,
-            self.consultations,
+            self.trainings,
         )
         self._checkpoints = Checkpoints(state, context, history, attempts.is_active, parts)
         self._parts = (*parts, self._checkpoints)

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Refused
 from headgate.agent.history.recordings import Recordings
-from headgate.engine import ActionRole, DataflowSpec
+from headgate.engine import ActionRole, DataflowSpec, PolicyFactory
 from headgate.flows import Dataflow, parse_dataflow
-from headgate.learning import learned_actions
 from headgate.replay import (
     Candidate,
     Difference,
@@ -49,7 +48,8 @@ class FlowRecording:
     Args:
         kafka: where it was recorded.
         name: of the dataflow.
-        models: where those are by which learned triggers decided; None where nobody says it.
+        policies: makes trigger policies of all kinds.
+        models: where those are by which triggers decided; None where nobody says it.
 
     Raises:
         RecordingError: it cannot be replayed; the message says why.
@@ -57,8 +57,15 @@ class FlowRecording:
         DataflowErrors: this version does not read the definition that was submitted.
     """
 
-    def __init__(self, kafka: KafkaOptions, name: str, models: ModelSource | None = None) -> None:
+    def __init__(
+        self,
+        kafka: KafkaOptions,
+        name: str,
+        policies: PolicyFactory,
+        models: ModelSource | None = None,
+    ) -> None:
         self._recordings = Recordings(kafka)
+        self._policies = policies
         self._source = models
         self.recording: Recording = self._recordings.open(name)
         self._definitions = {
@@ -67,11 +74,10 @@ class FlowRecording:
         }
         self.dataflow: Dataflow = self._definitions[0]
 
-    @property
-    def learned(self) -> tuple[str, ...]:
-        """The steps that have had learned triggers."""
+    def triggered(self, kind: str) -> tuple[str, ...]:
+        """Return the steps that have had triggers of a kind."""
         specs = (flow.spec for flow in self._definitions.values())
-        return tuple(dict.fromkeys(a.name for spec in specs for a in learned_actions(spec)))
+        return tuple(dict.fromkeys(a.name for spec in specs for a in spec.triggered(kind)))
 
     def _models(self) -> RecordedModels:
         wanted = recorded_models(self.recording)
@@ -112,7 +118,8 @@ class FlowRecording:
         with self._recordings.updates(self.recording, tables) as history:
             decisions = self.recording.decisions
             events = in_order(decisions, history.partitions, history.fetch)
-            report = replay(self.recording, events, history.partitions, candidates, models)
+            partitions, policies = history.partitions, self._policies
+            report = replay(self.recording, events, partitions, candidates, policies, models)
         recorded, *rest = report.replays
         missed = tuple(filter(None, (untrained(replayed, recorded) for replayed in rest)))
         report = replace(report, warnings=(*report.warnings, *missed))

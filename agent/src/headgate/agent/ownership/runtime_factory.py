@@ -25,6 +25,7 @@ from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.hosted_dataflow import HostedDataflow
+from headgate.agent.policies import POLICIES, Advised, advisers_of
 from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.hosting import TableScans
 from headgate.agent.scans.notify_families import NotifyFamilies
@@ -36,13 +37,11 @@ from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Seals
 from headgate.agent.state.store import Ownership, StateStore
 from headgate.agent.supervision import Supervision
-from headgate.agent.training.adviser import LearnedAdviser
 from headgate.agent.training.knowledge import Knowledge
 from headgate.agent.training.trainer import Trainer
-from headgate.engine import BOUNDS, PYTHON_RUNNABLE, Kept
+from headgate.engine import PYTHON_RUNNABLE, Kept
 from headgate.events import agent_origin
 from headgate.flows import Dataflow
-from headgate.learning import LEARNED, POLICIES
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
 
 
@@ -106,16 +105,18 @@ class RuntimeFactory(Struct, frozen=True):
             configuration.workers.idle_seconds,
             self.supervision,
         )
-        learned = LearnedAdviser(
-            dataflow.spec,
-            configuration.kafka,
-            self.trainer,
-            self.knowledge,
-            metrics,
-            self.metrics.of(dataflow.name),
-            self.supervision,
+        advisers = advisers_of(
+            Advised(
+                dataflow.spec,
+                configuration,
+                self.trainer,
+                self.knowledge,
+                metrics,
+                self.metrics.of(dataflow.name),
+                self.supervision,
+            )
         )
-        runnables = RunnableAdviser(
+        advisers[PYTHON_RUNNABLE] = RunnableAdviser(
             dataflow.name,
             CodeWorker(
                 configuration.workers.python,
@@ -127,8 +128,8 @@ class RuntimeFactory(Struct, frozen=True):
             self.supervision,
         )
         roots = python_path(dataflow.python_path, ownership.definition)
-        metrics.use(roots, dataflow.spec)
-        runnables.use(roots, dataflow.spec)
+        for adviser in advisers.values():
+            adviser.use(roots, dataflow.spec)
         try:
             return Runtime(
                 ownership,
@@ -160,15 +161,13 @@ class RuntimeFactory(Struct, frozen=True):
                     deliver=hosted.deliver,
                     stages=str(configuration.workers.stages.absolute()),
                     policies=POLICIES,
-                    advisers={BOUNDS: metrics, LEARNED: learned, PYTHON_RUNNABLE: runnables},
-                    learning=learned,
+                    advisers=advisers,
                 ),
             )
         except BaseException:
             launcher.close()
-            metrics.close()
-            runnables.close()
-            learned.close()
+            for adviser in advisers.values():
+                adviser.close()
             raise
 
 

@@ -67,8 +67,7 @@ class FlowProgress(Struct, frozen=True):
     wave_times: dict[int, float] = {}
     """Waves' own times in Unix seconds, by number: of the last wave, and of unsettled ones."""
     training: bytes = b""
-    """Report of the last training of learned triggers, as who trains writes it; empty where there
-    was none."""
+    """Report of the last training of models, as its author writes it; empty without one."""
 
 
 class SavedState(Struct, frozen=True):

@@ -17,6 +17,7 @@ from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
+from headgate.agent.ports import ReadsRecord
 from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
@@ -53,6 +54,7 @@ from headgate.learning import (
     UnusableModel,
     decode_question,
     encode_answer,
+    learned_actions,
 )
 
 log = structlog.get_logger("headgate.agent.training")
@@ -128,7 +130,7 @@ class TrainingReport(Struct, frozen=True):
     """Among the trainings since the dataflow was submitted, from 1; 0 from a version before."""
 
 
-class LearnedAdviser:
+class LearnedAdviser(ReadsRecord):
     """Answers what the learned triggers of a dataflow ask.
 
     Args:
@@ -171,6 +173,10 @@ class LearnedAdviser:
     def use(self, roots: Sequence[str], spec: DataflowSpec) -> None:  # noqa: ARG002 -- the interface
         """Train for another definition from here on."""
         self._spec = spec
+
+    def reads_record(self) -> bool:
+        """Return whether the dataflow has learned triggers, which are trained on its record."""
+        return bool(learned_actions(self._spec))
 
     def answer(self, question: bytes, done: Done) -> None:
         """See ``ports.Adviser``."""

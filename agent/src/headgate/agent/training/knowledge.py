@@ -7,7 +7,9 @@ when steps run, and pairs which models there are: what no agent has signed is ne
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -15,9 +17,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from headgate.agent.configuration import HBase
 from headgate.agent.errors import AgentError
 from headgate.agent.state.log_segments import CHUNK
-from headgate.agent.state.rows import Rows
+from headgate.agent.state.rows import HBaseConnections, HBaseRows, Rows
 from headgate.agent.state.sealed import Seals
 from headgate.agent.training.pairs import (
     FEATURE_SET,
@@ -29,7 +32,8 @@ from headgate.agent.training.pairs import (
 )
 from headgate.events import printable_key
 from headgate.learning import version_of_model
-from headgate.settings import shell_word
+from headgate.replay import ModelKey, UnknownModel
+from headgate.settings import KeyRing, knowledge_table, parse_address, shell_word
 
 FAMILIES: Final = ("pairs", "models")
 _FEATURES = b"pairs:features"
@@ -46,6 +50,8 @@ _CONTAINER: Final = 4
 """Parts of a pair's row up to its container."""
 _READ = 500
 """Waves read at once: a few kilobytes each."""
+_PATIENCE: Final = 15.0
+"""Seconds for an answer of HBase where somebody waits, and nothing else is kept up."""
 
 
 class ModelMissing(AgentError):
@@ -267,6 +273,63 @@ class Knowledge:
     def _drop(self, rows: list[bytes]) -> None:
         if rows:
             self._rows.drop(rows)
+
+
+def stored_models(
+    hbase: HBase,
+    keys: KeyRing,
+    dataflow: str,
+    wanted: Iterable[ModelKey],
+    patience: float = _PATIENCE,
+) -> dict[ModelKey, bytes]:
+    """Return models from the knowledge table in HBase; nothing is written.
+
+    Args:
+        hbase: where the agents keep their state.
+        keys: with which they sign.
+        dataflow: its name.
+        wanted: which.
+        patience: seconds that HBase may take for each.
+
+    Raises:
+        UnknownModel: one is missing, damaged, or signed with another key.
+        Unreachable: HBase does not answer.
+    """
+    table = knowledge_table(hbase.state_table)
+    connections = HBaseConnections(*parse_address(hbase.thrift2), threading.Event(), patience)
+    with closing(connections):
+        if not connections.call(lambda connection: connection.table_exists(table)):
+            raise UnknownModel(
+                f"HBase at {hbase.thrift2} has no table {table}, in which agents keep the models "
+                f"that decided on {dataflow!r}: name the HBase of its agents, and their "
+                "hbase.state_table by --config with their TOML file where it is not the default"
+            )
+        seals = Seals(keys, table)
+        rows = HBaseRows(connections, table, seals.proof, FAMILIES)
+        return models_of(Knowledge(rows, seals, 1, 1), dataflow, wanted)
+
+
+def models_of(
+    knowledge: Knowledge, dataflow: str, wanted: Iterable[ModelKey]
+) -> dict[ModelKey, bytes]:
+    """Return models from a knowledge table.
+
+    Raises:
+        UnknownModel: one is missing, damaged, or signed with another key.
+        Unreachable: HBase does not answer.
+    """
+    try:
+        return {key: knowledge.model(dataflow, key.output, key.version) for key in wanted}
+    except ModelUnsigned as error:
+        raise UnknownModel(
+            f"{error.what}, and it decided on {dataflow!r} while that was recorded; name the key "
+            "that the agents share with --key-file"
+        ) from error
+    except ModelMissing as error:
+        raise UnknownModel(
+            f"{error.what}, and it decided on {dataflow!r} while that was recorded; to record "
+            f"anew, remove and submit {dataflow}"
+        ) from error
 
 
 def _signed(columns: dict[bytes, bytes]) -> bytes:

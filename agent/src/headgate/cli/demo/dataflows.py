@@ -156,7 +156,7 @@ class AgentDataflows:
 
         Args:
             name: of the dataflow.
-            waves: to be learned from.
+            waves: to train on.
 
         Raises:
             DemoError: the training does not end, or its models are not taken up.
@@ -182,7 +182,7 @@ class AgentDataflows:
         return {action["action"]: msgspec.convert(action, Explained) for action in actions}
 
     def _deciding(self, name: str) -> dict[str, str]:
-        """Return by learned output the model that decides, where there is one."""
+        """Return by output the model that decides, where there is one."""
         reports = (action.policy for action in self.explained(name).values())
         outputs = (known.data for known in reports if known is not None)
         return {

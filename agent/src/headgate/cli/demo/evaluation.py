@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from headgate.agent import FlowRecording, FlowReplay, KafkaOptions
+from headgate.agent import POLICIES, FlowRecording, FlowReplay, KafkaOptions
 from headgate.cli.demo.dataflows import AgentDataflows, DemoError
 from headgate.cli.demo.evaluation_seeds import f_by_choices, mean_of_seeds
 from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
@@ -261,7 +261,7 @@ class _Trial:
         specs = {s.name: parse_dataflow(with_bounds(self._text, s), s.name).spec for s in settings}
         self._narrator.say(f"replaying under {len(specs)} sets of bounds")
         begin = time.monotonic()
-        replays = FlowRecording(kafka, _SYNCHRONOUS).replay(specs)
+        replays = FlowRecording(kafka, _SYNCHRONOUS, POLICIES).replay(specs)
         self.checks |= {
             "replayed_settings": len(specs),
             "replay_seconds": round(time.monotonic() - begin, 1),
@@ -269,7 +269,9 @@ class _Trial:
         }
         by_name = {replayed.label: replayed for replayed in replays.report.replays}
         if self._real is not None:
-            self._compare(by_name[self._real.name], FlowRecording(kafka, _REAL).replay({}))
+            self._compare(
+                by_name[self._real.name], FlowRecording(kafka, _REAL, POLICIES).replay({})
+            )
         return [StepRuns(s, _waves_of(by_name[s.name])) for s in settings]
 
     def _compare(self, replayed: Replayed, own: FlowReplay) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headgate.agent import POLICIES
 from headgate.engine import ActionRole, DataflowSpec, DecisionKind
 from headgate.events import (
     VERSION,
@@ -123,7 +124,7 @@ class SynchronousRecord:
         decisions = tuple(event for event in self._events() if isinstance(event, ReplayedDecision))
         partitions = {updates_topic(table): 1 for table in self._tables.values()}
         recording = Recording(self._spec.name, decisions)
-        return replay(recording, self._events(), partitions, candidates)
+        return replay(recording, self._events(), partitions, candidates, POLICIES)
 
     def _events(self) -> Iterator[RecordedUpdate | ReplayedDecision]:
         """Yield all that happened, in order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.agent import FlowRecording
+from headgate.agent import POLICIES, TRIGGER_KINDS, FlowRecording
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.cli.replay import ConfigOption, KafkaOption, kafka_of, outcome
 from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows import bounded_actions, parse_dataflow, scale_limits
-from headgate.learning import learned_actions
 from headgate.replay import ErrorTarget, Factors, Replayed, SavingTarget, Target, Trial, Tuned, tune
 
 _ROWS = 16
@@ -87,11 +86,13 @@ def flow_tune(
     console = Console(stderr=json)
     with outcome(console, "flow tune"):
         target = _target(error, saving)
-        recording = FlowRecording(kafka_of(kafka, config), name)
-        _refuse_learned(recording.learned, f"{name} was recorded with")
+        recording = FlowRecording(kafka_of(kafka, config), name, POLICIES)
+        _refuse_without_limits(recording.triggered, f"{name} was recorded with")
         source = bounds.read_text(encoding="utf-8") if bounds else recording.dataflow.source
         spec = parse_dataflow(source, str(bounds or name)).spec
-        _refuse_learned([action.name for action in learned_actions(spec)], f"{bounds or name} has")
+        _refuse_without_limits(
+            lambda kind: [action.name for action in spec.triggered(kind)], f"{bounds or name} has"
+        )
         fresh = {} if bounded_actions(source) else _watched(spec)
         actions = bounded_actions(source) or tuple(fresh)
         if not actions:
@@ -124,13 +125,21 @@ def _target(error: float | None, saving: float | None) -> Target:
     return SavingTarget((saving or 0.0) / 100)
 
 
-def _refuse_learned(actions: Sequence[str], who: str) -> None:
-    if actions:
-        raise TuningError(
-            f"{who} learned triggers on {', '.join(actions)}: they have no limits that could be "
-            "scaled, and keep a stated error by themselves; compare settings with `headgate replay "
-            "--bounds`"
-        )
+def _refuse_without_limits(triggered: Callable[[str], Sequence[str]], who: str) -> None:
+    """Refuse steps whose triggers go by a section of the dataflow file, not by bounds.
+
+    Args:
+        triggered: returns the steps with triggers of a kind.
+        who: has them, in words.
+    """
+    for kind in TRIGGER_KINDS:
+        steps = triggered(kind.kind) if kind.section else ()
+        if steps:
+            raise TuningError(
+                f"{who} {kind.kind} triggers on {', '.join(steps)}: they have no limits that could "
+                f"be scaled, and go by `{kind.section}`; compare settings with `headgate replay "
+                "--bounds`"
+            )
 
 
 def _watched(spec: DataflowSpec) -> dict[str, str]:

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.agent import (
+    POLICIES,
     RECORDED,
     AgentConfiguration,
     AgentError,
@@ -123,7 +124,7 @@ def replay(
         str | None,
         typer.Option(
             "--hbase",
-            help="Thrift2 address of the agents' HBase, which has the models of learned triggers; "
+            help="Thrift2 address of the agents' HBase, which has the models of triggers; "
             "otherwise the agent's configuration says it.",
         ),
     ] = None,
@@ -140,14 +141,14 @@ def replay(
     """Say how often each step would have run under other bounds, and with what error.
 
     Reads the recorded updates and decisions of a dataflow from Kafka and lets the agent's own
-    engine decide again, learned triggers by the models that decided then; no step is run and
-    nothing is written. The error of a step is that of what it would have shown against what was
-    recorded at the same time.
+    engine decide again, by the models that decided then; no step is run and nothing is written.
+    The error of a step is that of what it would have shown against what was recorded at the same
+    time.
     """
     console = Console(stderr=json)
     with outcome(console, "replay"):
         models = model_source(hbase, key_file, config)
-        recording = FlowRecording(kafka_of(kafka, config), name, models)
+        recording = FlowRecording(kafka_of(kafka, config), name, POLICIES, models)
         found = recording.replay(_others(recording, bounds or [], profile or []))
         result = result_of(found)
         if picture is not None:

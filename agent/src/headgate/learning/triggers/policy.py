@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Final, assert_never
+from typing import ClassVar, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -46,7 +46,6 @@ from headgate.engine import (
     Verdict,
     Wave,
     launch_order,
-    with_triggers,
 )
 from headgate.events import ContainerId
 from headgate.learning.envelope import UnusableModel
@@ -467,7 +466,3 @@ def learned(spec: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, T
     }
     flow.members.update(policies)
     return policies
-
-
-POLICIES: Final = with_triggers({LEARNED: learned})
-"""Makes the policies of any dataflow, those of learned triggers included."""
