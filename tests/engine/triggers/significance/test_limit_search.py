@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from searching import TARGET, drive
 
+from headgate.engine.spec.conditions import Dimension
 from headgate.engine.triggers.significance.measurements import Measurement
 from headgate.engine.triggers.significance.search import Search, SearchPhase, SearchState, Taken
 from headgate.engine.triggers.significance.shifts import Shifts
@@ -147,3 +152,33 @@ def test_only_the_last_runs_are_remembered():
     kept = search.state.measurements
     assert len(kept) == 16
     assert kept[-1].amount == 40
+
+
+EXTREMES = [0.0, 5e-324, 1e-300, 1e-160, 1e-13, 0.05, 3.0, 1e13, 1e150, 1e160, 1e308, math.inf]
+"""Changes of tables in which single numbers are nearly as large, or as small, as doubles can be."""
+
+
+@given(
+    st.sampled_from([1e-6, 0.05, 2.0]),
+    st.sampled_from([Dimension.SEQUENCE, Dimension.VALUE]),
+    st.lists(
+        st.tuples(
+            st.integers(1, 50), st.sampled_from(EXTREMES), st.sampled_from(EXTREMES), st.booleans()
+        ),
+        max_size=60,
+    ),
+)
+def test_no_change_is_too_large_or_too_small_for_a_search(target, dimension, runs):
+    search = Search(0.1, 5)
+    search.state.dimension = dimension
+    search.open(target)
+    received = 0
+    for updates, taken_in, change, fails in runs:
+        received += updates
+        search.launched(Taken(updates, taken_in))
+        search.finished(change)
+        if fails:
+            search.failed()
+        search.wave(received, 10)
+        assert 0 < search.state.limit < math.inf
+        assert search.words()

@@ -18,6 +18,8 @@ _SPREAD = 4.0
 """Ratio between the largest and the smallest amount from which on an exponent can be fitted."""
 LEAST = 1e-12
 """Stands for no change in ratios."""
+_MOST = 1e12
+"""Stands for all that is larger: squares of it, and ratios, are numbers still."""
 
 
 class Measurement(Struct, frozen=True, array_like=True):
@@ -30,6 +32,16 @@ class Measurement(Struct, frozen=True, array_like=True):
     limit: float
     change: float
     input: float
+
+
+def measurement(amount: float, limit: float, change: float, taken_in: float) -> Measurement:
+    """Return a run as it is kept: no figure is so small or large that a square of it is none."""
+    return Measurement(
+        min(max(amount, LEAST), _MOST),
+        limit,
+        0.0 if change < LEAST else min(change, _MOST),
+        min(taken_in, _MOST),
+    )
 
 
 def mean_run(arrived: Sequence[float], limit: float) -> float:

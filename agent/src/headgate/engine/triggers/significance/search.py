@@ -18,6 +18,7 @@ from headgate.engine.triggers.significance.measurements import (
     deviation,
     exponent,
     mean_run,
+    measurement,
     spread,
 )
 from headgate.engine.triggers.significance.shifts import Shifts
@@ -258,7 +259,9 @@ class Search:
         amount = taken.updates if state.dimension is Dimension.SEQUENCE else taken.input
         if not before or not amount > 0 or not (math.isfinite(amount) and math.isfinite(change)):
             return None
-        state.measurements.append(Measurement(amount, state.limit, change, taken.input))
+        run = measurement(amount, state.limit, change, taken.input)
+        amount, change = run.amount, run.change
+        state.measurements.append(run)
         del state.measurements[:-_KEPT]
         match state.phase:
             case SearchPhase.DOUBLING:
