@@ -77,6 +77,12 @@ IN, MIDDLE, OUT = map(ContainerId, ("in", "middle", "out"))
 ROWS = [b"r%d" % number for number in range(6)]
 VALUES = [b"0", b"1", b"-3", b"0.1", b"0.3333333333333333", b"1e16", b"-1e300", b"1e308", b"x"]
 """Some take the digits of all others with them, as they come and as they go."""
+RULES: list[tuple[str, Any]] = [
+    *((name, None) for name in ("all", "any", "aligned")),
+    ("python", "m:f"),
+    ("prefer", {"x": 2, "y": 1}),
+    ("lookup", ("x",)),
+]
 STEPS = 60
 
 
@@ -158,9 +164,7 @@ def searched(_: random.Random) -> tuple[ActionSpec, ...]:
 
 
 def runnable(chance: random.Random) -> tuple[ActionSpec, ...]:
-    kind, setting = chance.choice(
-        (("all", None), ("any", None), ("python", "m:f"), ("aligned", None), ("lag", 1))
-    )
+    kind, setting = chance.choice(RULES)
     inputs = {"x": FlowId("first", "u"), "y": FlowId("second", "u")}
     reader = ActionFlows(inputs, ("u",), RunnableSpec(kind, setting), chance.randint(1, 3))
     return (

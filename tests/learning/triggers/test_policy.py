@@ -140,3 +140,10 @@ def test_without_a_model_all_run_and_one_is_asked_for_when_there_is_enough() -> 
         "`level`: made in every wave: nobody trains here; 10 waves never give a model that keeps "
         "0.95, as that takes 69 without a violation: raise `waves` to 69."
     )
+
+
+def test_before_the_first_wave_a_step_waits_for_the_end_of_one() -> None:
+    world = Lived(AllWaves(0, 3), settings())
+    [step] = [a for a in world.tester.engine.explain(0.0).actions if a.action == "combine"]
+    assert step.result is not None
+    assert (step.result.words, step.result.missing) == ("no wave has ended", "the end of a wave")
