@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -16,7 +17,6 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
-    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
-from headgate.agent.kafka.feed import Deliver, Feed
+from headgate.agent.kafka.feed import Deliver, Feed, partition_counts
 from headgate.agent.kafka.feeds import FETCH_WAIT, POLL, Feeds
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.refusals import asking, is_refusal, refused
@@ -131,7 +131,6 @@ class KafkaBroker:
         self.cluster = ""
         """Kafka's name for itself, once it has answered."""
         self._observers = observers
-        self._feeds = Feeds(self._common, supervision, self._counts)
         self._undelivered = undelivered
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
@@ -139,6 +138,7 @@ class KafkaBroker:
         self._control_next = OFFSET_BEGINNING
         self._troubles = Troubles()
         self._admin = AdminClient({**self._common, "error_cb": self._troubles.meet})
+        self._feeds = Feeds(self._common, supervision, partial(partition_counts, self._admin))
         self._producing = threading.Lock()
         self._producer = self._make_producer()
         self._reader = supervision.thread(
@@ -435,20 +435,6 @@ class KafkaBroker:
             if time.monotonic() > deadline:
                 raise KafkaException(found.error)
             time.sleep(_LEADERS)
-
-    def _counts(self, topics: Collection[str]) -> dict[str, int]:
-        """Return how many partitions topics have, without those that nobody knows."""
-        if not topics:
-            return {}
-        wanted = TopicCollection(list(topics))
-        asked = self._admin.describe_topics(wanted, request_timeout=_REACH)
-        found: dict[str, int] = {}
-        for topic, answer in asked.items():
-            try:
-                found[topic] = len(answer.result().partitions)
-            except KafkaException as error:
-                log.info("partitions not known", topic=topic, problem=str(error))
-        return found
 
     def _latest(self, partitions: list[TopicPartition]) -> dict[tuple[str, int], int]:
         deadline = time.monotonic() + _METADATA

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import structlog
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message, TopicCollection
+from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
 from headgate.agent.supervision import describe
@@ -16,6 +17,7 @@ log = structlog.get_logger("headgate.agent.broker")
 
 BATCHES_WAITING = 32
 """Hand-overs that nobody has taken yet: beyond these a feed waits, and Kafka keeps the rest."""
+_ANSWER = 2.0  # seconds to wait for an answer about topics; it is asked for again
 
 
 class FeedRecord(Struct, frozen=True):
@@ -66,3 +68,17 @@ def record_of(message: Message) -> FeedRecord:
         log.warning("record set aside", topic=topic, offset=offset, problem=reason)
         return FeedRecord(topic, partition, offset, None, published, reason=reason)
     return FeedRecord(topic, partition, offset, content, published)
+
+
+def partition_counts(admin: AdminClient, topics: Collection[str]) -> dict[str, int]:
+    """Return how many partitions each of some topics has, without those that nobody knows."""
+    if not topics:
+        return {}
+    asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_ANSWER)
+    found: dict[str, int] = {}
+    for topic, answer in asked.items():
+        try:
+            found[topic] = len(answer.result().partitions)
+        except KafkaException as error:
+            log.info("partitions not known", topic=topic, problem=str(error))
+    return found
