@@ -22,7 +22,7 @@ ROOMS = {
     "observer": {"wire", "hbase", "events", "settings", "observer", "client"},
     "agent": {
         *("flows", "engine", "learning", "replay", "agent", "spark", "local", "cli"),
-        *("incremental", "temporal"),
+        *("incremental", "temporal", "testing"),
     },
 }
 ROOMS_TO_COME = {

@@ -10,6 +10,7 @@ from headgate.client import Region, ScanRange
 from headgate.engine import Codec, CodecName, WatchedContainer
 from headgate.events import Container, ContainerId, Item, KeyForm
 from headgate.spark import StepRequest, Thrift2Address
+from headgate.spark.containers import servers_of
 from headgate.spark.run import Run
 
 Rows = dict[bytes, dict[bytes, bytes]]
@@ -99,4 +100,6 @@ def run_over(*items: Item, keys: KeyForm = KeyForm.TEXT, **request: Any) -> Run:
         containers=(watched,), keys={"c": keys}, **request,
     )  # fmt: skip
     session = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
-    return Run(cast(Any, session), asked, readers=cast(Any, None), cancelled=lambda: False)
+    return Run(
+        cast(Any, session), asked, servers_of(asked, cast(Any, None)), cancelled=lambda: False
+    )

@@ -18,7 +18,7 @@ from stored_table import Rows, StoredTable, run_over
 from headgate.engine import OnUndecodable, WatchedContainer
 from headgate.events import Container, ContainerId, Item, KeyForm, key_text
 from headgate.spark import StepRequest, Thrift2Address, containers
-from headgate.spark.containers import StepContainers
+from headgate.spark.containers import StepContainers, servers_of
 from headgate.spark.reading import ContainerReader
 from headgate.spark.source import datasource
 from headgate.spark.source.datasource import HBaseReader, HBaseWriter, TableOptions
@@ -276,6 +276,7 @@ def test_tasks_see_the_cells_of_each_part_of_a_group(table: StoredTable) -> None
 
 NAMES = st.text('.`()[]" aA5', min_size=1, max_size=6).map(str.encode) | KEYS
 PLACE = StepRequest("flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k")
+CONNECT = servers_of(PLACE, cast(Any, None)).connect
 
 
 @given(st.lists(NAMES, min_size=1, max_size=5, unique=True))
@@ -286,7 +287,7 @@ def test_for_spark_no_name_of_a_column_is_an_expression(spark: Any, names: list[
     )
     with pytest.MonkeyPatch.context() as patch:
         behind(patch)
-        reader = ContainerReader(spark, StepContainers(PLACE), UndecodedValues(print))
+        reader = ContainerReader(spark, StepContainers(PLACE, CONNECT), UndecodedValues(print))
         frame = reader.large(view, None, {}, OnUndecodable.NULL)
 
     assert len(set(frame.columns)) == len(names) + 1
@@ -331,7 +332,9 @@ def read_by_tasks(view: ContainerView, columns: tuple[bytes, ...]) -> Iterator[d
     """Yield the rows that tasks read, by the options that a step gives them."""
     asked = AskedSource()
     session = SimpleNamespace(read=asked, sparkContext=SimpleNamespace(defaultParallelism=1))
-    reader = ContainerReader(cast(Any, session), StepContainers(PLACE), UndecodedValues(print))
+    reader = ContainerReader(
+        cast(Any, session), StepContainers(PLACE, CONNECT), UndecodedValues(print)
+    )
     mappings = [ColumnMapping(key_text(c), c, view.codec, ValueType.BINARY) for c in columns]
     reader.numbered(view, mappings, OnUndecodable.NULL)
     schema = StructType().add("row", BinaryType())

@@ -25,6 +25,7 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.spark import ResultError, StepRequest, Thrift2Address, containers
+from headgate.spark.containers import servers_of
 from headgate.spark.kafka.updates import Record
 from headgate.spark.run import Run
 from headgate.spark.source.undecodable import UndecodableValue
@@ -116,7 +117,8 @@ def run_of(
     )  # fmt: skip
     session = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
     lent = cast(AbstractContextManager[Any], nullcontext(told))
-    return Run(cast(Any, session), request, readers=lambda: lent, cancelled=lambda: False)
+    servers = servers_of(request, lambda _: lent)
+    return Run(cast(Any, session), request, servers, cancelled=lambda: False)
 
 
 def test_an_empty_family_has_the_columns_named_beside_it(rows: Rows) -> None:
@@ -197,7 +199,7 @@ def test_a_step_finds_what_was_named_before_and_names_what_its_commit_shall() ->
     session = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
     told: list[str] = []
     run = Run(
-        cast(Any, session), request, readers=lambda: cast(Any, nullcontext()),
+        cast(Any, session), request, servers_of(request, lambda _: cast(Any, nullcontext())),
         cancelled=lambda: False, on_named=told.append,
     )  # fmt: skip
 

@@ -41,6 +41,7 @@ from headgate.spark import (
     Thrift2Address,
     decode_result,
 )
+from headgate.spark.containers import servers_of
 
 DIMENSIONS: Final = {"day": "int64", "hour": "int64", "shop": "int64"}
 MEASURES: Final = {"price": "int64"}
@@ -104,7 +105,7 @@ class _Settings:
     conf: Mapping[str, str] = {}
 
 
-def _no_reader() -> AbstractContextManager[Any]:
+def _no_reader(_: StepRequest) -> AbstractContextManager[Any]:
     message = "nothing is read from Kafka here"
     raise LookupError(message)
 
@@ -119,7 +120,7 @@ class _FedRun(Run):
         spark: SparkSession | None,
     ) -> None:
         session = spark or cast(SparkSession, _Settings())
-        super().__init__(session, request, _no_reader, lambda: False)
+        super().__init__(session, request, servers_of(request, _no_reader), lambda: False)
         self._table = table
 
     def increment(

@@ -17,6 +17,7 @@ from headgate.engine import Codec, CodecName, WatchedContainer
 from headgate.events import Container, ContainerId, Item, KeyForm, key_bytes
 from headgate.incremental import library
 from headgate.spark import StageRequest, StepRequest, Thrift2Address
+from headgate.spark.containers import servers_of
 from headgate.spark.run import DRIVER_BYTES_KEY, DRIVER_ROWS_KEY, Run
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def run_of(
         "keys", "step", "r", 1, 1, "m:f", Thrift2Address(*stack.thrift2), "k",
         containers=watched, keys=dict.fromkeys(containers, keys), stage=stage,
     )  # fmt: skip
-    return Run(spark, request, cast(Any, nullcontext), cancelled=lambda: False)
+    return Run(spark, request, servers_of(request, cast(Any, nullcontext)), cancelled=lambda: False)
 
 
 def stored(stack: RunningStack, table: str) -> dict[bytes, dict[bytes, bytes]]:

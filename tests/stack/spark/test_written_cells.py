@@ -37,7 +37,7 @@ def test_of_written_cells_those_are_removed_that_nobody_has_changed(stack: Runni
         str(stack.kafka),
         containers=(watched,),
     )
-    containers = StepContainers(request)
+    containers = StepContainers(request, lambda: Thrift2Connection(*stack.thrift2))
     writer = ContainerWriter(containers, origin)
     view = containers.view("out", None)
     rows = [b"a", b"b", b"c", b"\xff\x00"]

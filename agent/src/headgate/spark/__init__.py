@@ -57,14 +57,18 @@ from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 if TYPE_CHECKING:
     from headgate.spark.changes_reading import Increment
     from headgate.spark.column_names import NamedColumns, check_writable
+    from headgate.spark.containers import Servers
     from headgate.spark.driver import current_run
     from headgate.spark.kafka.ranges import OffsetRange, RangeReader, RecordsUnavailable
+    from headgate.spark.kafka.updates import Record, UpdateReader
     from headgate.spark.removing import Removal, WrittenCell, value_digest
-    from headgate.spark.run import Run
+    from headgate.spark.run import DRIVER_BYTES_KEY, DRIVER_ROWS_KEY, Run
     from headgate.spark.source.registration import register_sources
     from headgate.spark.source.values import UnwritableValue
 
 __all__ = [
+    "DRIVER_BYTES_KEY",
+    "DRIVER_ROWS_KEY",
     "KAFKA_PATIENCE",
     "LEDGER_FAMILY",
     "AdoptSession",
@@ -84,6 +88,7 @@ __all__ = [
     "NamedResults",
     "OffsetRange",
     "RangeReader",
+    "Record",
     "RecordsUnavailable",
     "Removal",
     "ResultError",
@@ -91,6 +96,7 @@ __all__ = [
     "RunKey",
     "RunLedger",
     "RunState",
+    "Servers",
     "SessionWorker",
     "StageRequest",
     "StageResult",
@@ -101,6 +107,7 @@ __all__ = [
     "Thrift2Address",
     "Troubles",
     "UnwritableValue",
+    "UpdateReader",
     "WorkerFailed",
     "WorkerGone",
     "WorkerMessage",
@@ -134,9 +141,14 @@ _LATE = {
     "OffsetRange": "headgate.spark.kafka.ranges",
     "RangeReader": "headgate.spark.kafka.ranges",
     "RecordsUnavailable": "headgate.spark.kafka.ranges",
+    "DRIVER_BYTES_KEY": "headgate.spark.run",
+    "DRIVER_ROWS_KEY": "headgate.spark.run",
+    "Record": "headgate.spark.kafka.updates",
     "Removal": "headgate.spark.removing",
     "Run": "headgate.spark.run",
+    "Servers": "headgate.spark.containers",
     "UnwritableValue": "headgate.spark.source.values",
+    "UpdateReader": "headgate.spark.kafka.updates",
     "WrittenCell": "headgate.spark.removing",
     "check_writable": "headgate.spark.column_names",
     "current_run": "headgate.spark.driver",

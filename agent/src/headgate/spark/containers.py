@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from typing import NamedTuple
 
 from headgate.client import Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
 from headgate.events import ContainerId, KeyForm, key_bytes
 from headgate.spark.column_names import ColumnNames
+from headgate.spark.kafka.updates import UpdateReader
 from headgate.spark.messages import StepRequest
 from headgate.spark.views import ContainerView, ViewError, view_of
+
+
+class Servers(NamedTuple):
+    """Whom a step's run asks for what is in tables, and for what was written to them."""
+
+    connect: Callable[[], Thrift2Connection]
+    """Connects to HBase; whoever asks closes the connection."""
+    lend_reader: Callable[[], AbstractContextManager[UpdateReader]]
+    """Lends a consumer of updates for the time of a read."""
+
+
+def servers_of(
+    request: StepRequest, lend: Callable[[StepRequest], AbstractContextManager[UpdateReader]]
+) -> Servers:
+    """Return the servers that a request names.
+
+    Args:
+        request: what is run.
+        lend: lends a consumer of the request's brokers.
+    """
+    # One connection for each call: the server closes those that are idle while Spark works.
+    return Servers(
+        lambda: Thrift2Connection(request.hbase.host, request.hbase.port), lambda: lend(request)
+    )
 
 
 class StepContainers:
@@ -18,9 +45,11 @@ class StepContainers:
 
     Args:
         request: what is run.
+        connect: connects to the server that has the tables; whoever asks closes the connection.
     """
 
-    def __init__(self, request: StepRequest) -> None:
+    def __init__(self, request: StepRequest, connect: Callable[[], Thrift2Connection]) -> None:
+        self.connect = connect
         self._request = request
         self._containers = {watched.id: watched for watched in request.containers}
         self._families: dict[str, tuple[bytes, ...]] = {}
@@ -80,11 +109,6 @@ class StepContainers:
         except ValueError as error:
             message = f"on_undecodable is {asked!r}; it must be one of {', '.join(OnUndecodable)}"
             raise ViewError(message) from error
-
-    def connect(self) -> Thrift2Connection:
-        """Return a connection to the server, to be closed after use."""
-        # One for each call: the server closes those that are idle while Spark works.
-        return Thrift2Connection(self._request.hbase.host, self._request.hbase.port)
 
     def address(self, table: str, codec: Codec) -> dict[str, str]:
         """Return the options by which the data source ``headgate`` finds a table."""

@@ -19,6 +19,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from headgate.client import Thrift2Connection
+from headgate.spark.containers import servers_of
 from headgate.spark.ledger import NamedResults, until_answered
 from headgate.spark.messages import StepRequest
 from headgate.spark.run import Run
@@ -79,7 +80,7 @@ def _run(spark: SparkSession, request: StepRequest, code: Mapping[str, str] | No
     return Run(
         spark,
         request,
-        readers=lambda: pool.lent(request),
+        servers_of(request, pool.lent),
         cancelled=lambda: False,
         code=code,
         files=file_digests(there),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -12,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.events import Cut, UnreadableKey, decode_dated, key_bytes
 from headgate.spark.changes_reading import ChangesReader, Increment
 from headgate.spark.column_names import NamedColumns
-from headgate.spark.containers import StepContainers
-from headgate.spark.kafka.updates import UpdateReader
+from headgate.spark.containers import Servers, StepContainers
 from headgate.spark.ledger import checked_result
 from headgate.spark.messages import KafkaAddress, StageRequest, StepRequest
 from headgate.spark.reading import ContainerReader
@@ -55,7 +53,7 @@ class Run:
     Args:
         spark: the session.
         request: what to run.
-        readers: lends a consumer for the time of a read.
+        servers: whom it asks for what is in tables and was written to them.
         cancelled: returns whether the run was cancelled.
         on_named: called with each result that the step names.
         code: by module that the step needs, the hash of its syntax tree; nothing where not known.
@@ -73,7 +71,7 @@ class Run:
         self,
         spark: SparkSession,
         request: StepRequest,
-        readers: Callable[[], AbstractContextManager[UpdateReader]],
+        servers: Servers,
         cancelled: Callable[[], bool],
         on_named: Callable[[str], object] = lambda _: None,
         code: Mapping[str, str] | None = None,
@@ -88,13 +86,13 @@ class Run:
         self._following: list[Callable[[], object]] = []
         self._request = request
         self._cancelled = cancelled
-        self._containers = StepContainers(request)
+        self._containers = StepContainers(request, servers.connect)
         self._reader = ContainerReader(spark, self._containers, self.undecoded)
         self._changes = ChangesReader(
             spark,
             self._containers,
             self._reader,
-            readers,
+            servers.lend_reader,
             request.since,
             request.cut,
             self.undecoded,

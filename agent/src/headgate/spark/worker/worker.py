@@ -15,7 +15,6 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -26,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
 from headgate.flows import RunIdentity
+from headgate.spark.containers import servers_of
 from headgate.spark.ledger import Claimed, Committed, LostClaim, RunLedger, until_answered
 from headgate.spark.messages import (
     AdoptSession,
@@ -344,8 +344,8 @@ class Worker:
             space.spark.createDataFrame([], "row string")
             pool = f"{request.space}/{request.action}" if request.space else request.action
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-            lend, cancelled = partial(self._readers.lent, request), attempt.cancelled.is_set
-            run = Run(space.spark, request, lend, cancelled, code=code, files=files)
+            servers, cancelled = servers_of(request, self._readers.lent), attempt.cancelled.is_set
+            run = Run(space.spark, request, servers, cancelled, code=code, files=files)
             attempt.call(step, run)
         except LostClaim as error:
             return ended(Ending.LOST_CLAIM, str(error))
