@@ -43,8 +43,10 @@ every_seconds = 0.5
 spark = ["http://127.0.0.1:1"]
 """
 # The threads that an agent has not which keeps neither certificates nor spare sessions, and whose
-# dataflow neither learns nor has runnables; these fail in memory (tests/agent/ownership).
+# dataflow has no session, does not learn and has no runnables; these fail in memory
+# (tests/agent/ownership).
 _ABSENT = (
+    ThreadKind.SESSION,
     ThreadKind.CERTIFICATES,
     ThreadKind.SPARES,
     ThreadKind.TRAINING,
@@ -52,7 +54,7 @@ _ABSENT = (
     ThreadKind.RUNNABLES,
 )
 KINDS = tuple(kind for kind in ThreadKind if kind not in _ABSENT)
-LATER = (ThreadKind.SESSION, ThreadKind.JOBS, ThreadKind.API)
+LATER = (ThreadKind.JOBS, ThreadKind.API)
 # What an update goes through; each of these fails alone, and the others at once with each other.
 PATH = (
     ThreadKind.FEED,
@@ -61,8 +63,7 @@ PATH = (
     ThreadKind.READ,
     ThreadKind.METRICS,
 )
-# What begins with a dataflow's thread meets its fault when that begins again.
-ORDER = (ThreadKind.SESSION, *(kind for kind in KINDS if kind not in LATER))
+ORDER = tuple(kind for kind in KINDS if kind not in LATER)
 
 
 class Writer:
@@ -144,7 +145,6 @@ def test_a_thread_of_each_kind_fails_under_load_and_nothing_is_lost(
     scene = scene_of(stand, tmp_path, "outlasting")
     watched = Watched(stand, scene, agent)
     with Writer(stand.thrift2, scene.tables["input"]) as writer:
-        (faults / ThreadKind.SESSION.value).touch()  # until the dataflow's thread begins again
         beside = tuple(kind for kind in KINDS if kind not in (*PATH, *LATER))
         for kinds in (*((kind,) for kind in PATH), beside):
             for kind in kinds:
@@ -193,8 +193,6 @@ def test_how_soon_what_is_written_counts_again_after_a_thread_failed(
         with Writer(stand.thrift2, scene.tables["input"]) as writer:
             eventually(lambda: watched.counted() > 0)  # noqa: B023
             for kind in ORDER:
-                if kind is ThreadKind.SESSION:
-                    continue  # it works while a step runs
                 (faults / kind.value).touch()
                 eventually(lambda: not (faults / kind.value).exists())  # noqa: B023
                 failed, before = time.monotonic(), writer.written
@@ -203,6 +201,5 @@ def test_how_soon_what_is_written_counts_again_after_a_thread_failed(
         eventually(lambda: watched.counted() >= writer.written)  # noqa: B023
         stand.close()
     for kind, seconds in times.items():
-        if seconds:
-            print(f"{kind.value:12} median {statistics.median(seconds):5.2f} s", end=" ")
-            print(f"of {len(seconds)}, longest {max(seconds):5.2f} s")
+        print(f"{kind.value:12} median {statistics.median(seconds):5.2f} s", end=" ")
+        print(f"of {len(seconds)}, longest {max(seconds):5.2f} s")
