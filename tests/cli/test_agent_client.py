@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from headgate.agent import find_token, user_token_file
-from headgate.cli.agent_client import Shown, connect
+from headgate.cli.agent_client import KEPT_SECONDS, Shown, connect
 from headgate.settings import ConfigurationError
 
 OWN = "headgate_of-the-agents-of-this-user"
@@ -22,6 +23,15 @@ def own_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.parent.mkdir(parents=True)
     path.touch(mode=0o600)
     path.write_text(OWN + "\n")
+
+
+def test_an_idle_connection_is_given_up_before_the_agent_closes_it() -> None:
+    """Else a request may meet the close, and nobody knows whether it was carried out."""
+    agents = uvicorn.Config("any:app").timeout_keep_alive
+    assert agents - 1 > KEPT_SECONDS
+    with connect("agent.example", 1.0, Shown()) as client:
+        transport: Any = client._transport
+        assert transport._pool._keepalive_expiry == KEPT_SECONDS
 
 
 def shown(address: str, environment: dict[str, str] | None = None, **files: Any) -> str | None:

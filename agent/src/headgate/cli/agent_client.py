@@ -17,6 +17,9 @@ from headgate.agent import DEFAULT_API, find_token, user_token_file
 from headgate.settings import ConfigurationError, is_loopback
 
 ADDRESS_VARIABLE: Final = "HEADGATE_AGENT"
+KEPT_SECONDS: Final = 2.0
+"""Seconds for which an idle connection is kept: fewer than an agent keeps it, which closes it after
+5. A request that meets the close is lost, and one that changes something is not repeated."""
 
 AgentOption = Annotated[
     str | None,
@@ -112,6 +115,7 @@ def connect(
         timeout=seconds,
         headers=headers,
         verify=_context(shown, environment) if base.startswith("https://") else True,
+        limits=httpx.Limits(keepalive_expiry=KEPT_SECONDS),
         transport=transport,
     )
 
