@@ -183,8 +183,10 @@ def test_a_killed_upstream_harms_only_its_own_clients(
     for thread in threads:
         thread.join()
     late.close()
-    # Two of six were pinned to it, and each met one broken connection: new ones went elsewhere.
-    assert sorted(breaks) == [0, 0, 0, 0, 1, 1]
+    # Two of six were pinned to it. Each met one broken connection at most, and none where nothing
+    # was under way: new ones went elsewhere.
+    assert sorted(breaks)[:4] == [0, 0, 0, 0]
+    assert max(breaks) <= 1
     outcomes: dict[bytes, list[Outcome]] = {}
     for row, outcome in published(subscriber, name):
         outcomes.setdefault(row, []).append(outcome)
