@@ -16,6 +16,7 @@ from headgate.engine import (
     OnUndecodable,
     TopicSpec,
     UserMetric,
+    WatchedContainer,
 )
 from headgate.events import KeyForm
 from headgate.flows.grammar.kinds import RecordOf
@@ -151,6 +152,12 @@ class Dataflow(Struct, frozen=True, kw_only=True):
         """Form in which a step sees rows and qualifiers, by container that says it."""
         declared = self.containers.items()
         return {name: one.keys for name, one in declared if one.keys is not None}
+
+    @property
+    def in_tables(self) -> tuple[WatchedContainer, ...]:
+        """The containers that steps may ask for: those that are in tables."""
+        outside = self.outside
+        return tuple(one for one in self.spec.containers if one.id not in outside)
 
     @property
     def outside(self) -> frozenset[str]:

@@ -167,9 +167,7 @@ class StepTester:
             entry=self._launcher.step,
             hbase=Thrift2Address("(memory)", 0),
             kafka="(memory)",
-            containers=tuple(
-                one for one in dataflow.spec.containers if one.id not in dataflow.outside
-            ),
+            containers=dataflow.in_tables,
             on_undecodable=dataflow.on_undecodable,
             keys=dataflow.keys,
             **more,

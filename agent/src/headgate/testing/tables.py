@@ -8,6 +8,7 @@ from typing import Any
 
 from headgate.client import ScanRange
 from headgate.events import (
+    SERVER_TIME,
     VERSION,
     Origin,
     Outcome,
@@ -16,7 +17,6 @@ from headgate.events import (
     UpdateKind,
 )
 
-_SERVER_TIME = -1
 _OBSERVER = "testing"
 
 Cells = dict[bytes, bytes]
@@ -168,7 +168,7 @@ class MemoryTables:
                 kinds=bytes([kind] * len(cells)),
                 rows=tuple(row for row, _, _ in cells),
                 columns=tuple(column for _, column, _ in cells),
-                timestamps=(_SERVER_TIME,) * len(cells),
+                timestamps=(SERVER_TIME,) * len(cells),
                 values=tuple(value for _, _, value in cells),
             )
         )

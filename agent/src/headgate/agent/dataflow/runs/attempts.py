@@ -16,7 +16,6 @@ from headgate.agent.dataflow.runs.starting import (
     python_path,
     shortened,
     stage_request,
-    step_containers,
 )
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.errors import Refused
@@ -288,7 +287,7 @@ class Attempts(Part):
             kafka=self._context.kafka,
             python_path=python_path(step.python_path if step else (), state.definition),
             parameters=by.parameters,
-            containers=step_containers(state.dataflow),
+            containers=state.dataflow.in_tables,
             cut=state.from_start(launch.cut),
             since=state.since(launch),
             ledger=self._context.seals.table,

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from headgate.agent.state.sealed import Definition
-from headgate.engine import FilesSpec, Launch, TopicSpec, WatchedContainer
+from headgate.engine import FilesSpec, Launch, TopicSpec
 from headgate.flows import Dataflow, SessionLauncher, container_identities, session_roots
 from headgate.spark import StageRequest, StartSession, decode_result
 
@@ -100,11 +100,6 @@ def files_of(dataflow: Dataflow, definition: Definition) -> dict[str, FilesSpec]
         name: structs.replace(files, location=_from_root(files.location, definition))
         for name, files in dataflow.files.items()
     }
-
-
-def step_containers(dataflow: Dataflow) -> tuple[WatchedContainer, ...]:
-    """Return the containers that steps may ask for: those that are in tables."""
-    return tuple(one for one in dataflow.spec.containers if one.id not in dataflow.outside)
 
 
 def stage_location(dataflow: Dataflow, definition: Definition, stages: str) -> str:
