@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headgate.agent.ownership.dataflow_pool import DataflowPool
+from headgate.agent.ownership.dataflow_pool import DataflowPool, Place
 from headgate.agent.supervision import Supervision
 
 WAIT = 30.0
 FAR = 1e6
+TURNED = threading.Condition()
+"""Notified when a member begins and ends a turn."""
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ class Counting:
         """Seconds from the end of a turn to the next."""
         self._alone = threading.Lock()
         self._pool = pool
-        self._place = pool.join(self)
+        self._place = Place(self)
 
     def wake(self) -> None:
         self.asked += 1
@@ -56,16 +58,18 @@ class Counting:
             return None
         self.seen = self.asked
         self.turns += 1
+        with TURNED:
+            TURNED.notify_all()
         self.wait()
         self._alone.release()
+        with TURNED:
+            TURNED.notify_all()
         return time.monotonic() + self.due
 
 
 def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    with TURNED:
+        assert TURNED.wait_for(what, WAIT)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -74,9 +78,10 @@ def test_each_member_has_a_turn_after_it_was_woken_and_never_two_at_once(
 ) -> None:
     chance = random.Random(seed)
     pool = make(chance.choice([1, 2, 5]))
-    nap = [0.0, 0.0, 0.0002]
+    lengths = [0, 0, 500]
     members = [
-        Counting(pool, lambda: time.sleep(chance.choice(nap))) for _ in range(chance.randint(1, 30))
+        Counting(pool, lambda: sum(range(chance.choice(lengths))))
+        for _ in range(chance.randint(1, 30))
     ]
 
     def wake_some(own: random.Random) -> None:
@@ -158,10 +163,12 @@ def test_a_member_that_has_ended_has_no_turn_any_more(make: Callable[[int], Data
 
         def turn(self) -> float | None:
             self.turns += 1
+            with TURNED:
+                TURNED.notify_all()
             return None
 
     last, other = Last(), Counting(pool)
-    place = pool.join(last)
+    place = Place(last)
     pool.wake(place)
     until(lambda: last.turns == 1)
     pool.wake(place)

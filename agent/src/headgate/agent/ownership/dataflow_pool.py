@@ -32,7 +32,7 @@ class _Stage(Enum):
 
 
 class Place:
-    """A member's place in a pool; ``wake`` is called with it."""
+    """A member's place in a pool. Its first turn comes once ``wake`` is called with it."""
 
     __slots__ = ("alarm", "due", "member", "stage")
 
@@ -62,7 +62,7 @@ class DataflowPool:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._clock = threading.Condition(self._lock)
-        """Where one of the waiting threads waits, until the first member is due."""
+        """Condition of the one waiting thread that wakes when the first member is due."""
         self._closing = threading.Event()
         self._ready: deque[Place] = deque()
         self._alarms: list[tuple[float, int, Place]] = []
@@ -78,10 +78,6 @@ class DataflowPool:
     def threads(self) -> int:
         """How many threads have been started."""
         return len(self._threads)
-
-    def join(self, member: Member) -> Place:
-        """Return a place for a member; its first turn comes once it is woken."""
-        return Place(member)
 
     def wake(self, place: Place) -> None:
         """Give a member a turn soon; one turn for all calls before it begins."""

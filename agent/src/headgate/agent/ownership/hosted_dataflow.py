@@ -16,7 +16,7 @@ from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import AgentError, Fenced, Refused
 from headgate.agent.kafka.feed import BATCHES_WAITING, FeedRecord
 from headgate.agent.ownership.clock_watch import ClockWatch
-from headgate.agent.ownership.dataflow_pool import DataflowPool
+from headgate.agent.ownership.dataflow_pool import DataflowPool, Place
 from headgate.agent.ports import Report
 from headgate.engine import ResourceSample
 
@@ -70,7 +70,7 @@ class HostedDataflow:
         self._runtime: Runtime | None = None
         self._watch = ClockWatch()
         self._pool = pool
-        self._place = pool.join(self)
+        self._place = Place(self)
 
     def begin(self) -> None:
         """Have the runtime made, and let it work."""
@@ -79,7 +79,7 @@ class HostedDataflow:
 
     @property
     def alive(self) -> bool:
-        """Whether the runtime is to work, or still does."""
+        """True from the beginning until the runtime has ended."""
         return self._works
 
     def busy_seconds(self, now: float) -> float:
