@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -246,6 +246,14 @@ def test_so_it_is_on_threads_whose_consumers_fail_and_rest(
 ) -> None:
     chance = random.Random(seed)
     kafka = Kafka(TOPICS)
+    moved = threading.Condition()
+
+    class Noticed(Taker):
+        def take(self, records: Sequence[FeedRecord]) -> bool:
+            taken = super().take(records)
+            with moved:
+                moved.notify_all()
+            return taken
 
     class Failing(Consumer):
         def __init__(self, _: object) -> None:
@@ -256,7 +264,8 @@ def test_so_it_is_on_threads_whose_consumers_fail_and_rest(
                 raise TypeError("injected")
             found = super().poll(0)
             if seconds and found is None:
-                time.sleep(0.001)
+                with moved:
+                    moved.wait(0.01)
             return found
 
         def close(self) -> None:
@@ -273,20 +282,20 @@ def test_so_it_is_on_threads_whose_consumers_fail_and_rest(
         if what < 0.5:
             kafka.publish(chance.choice(list(kafka.kept)), chance.choice([1, 3, 50]))
         elif what < 0.6:
-            takers.append(Taker(kafka, cut := a_cut(kafka, chance), TOPICS))
+            takers.append(Noticed(kafka, cut := a_cut(kafka, chance), TOPICS))
             feeds.feed(TOPICS, cut, takers[-1].take)
         elif what < 0.8 and takers:
             taker = chance.choice(takers)
             taker.room = not taker.room
         else:
-            time.sleep(0.001)
+            with moved:
+                moved.wait(0.001)
     for taker in takers:
         taker.room = True
     ends = {place: kept.stop for place, kept in kafka.kept.items()}
-    deadline = time.monotonic() + 60
-    while any(taker.next != ends for taker in takers):
-        assert time.monotonic() < deadline, [taker.next for taker in takers]
-        time.sleep(0.001)
+    with moved:
+        done = moved.wait_for(lambda: all(taker.next == ends for taker in takers), 60)
+    assert done, [taker.next for taker in takers]
     feeds.close()
 
 
