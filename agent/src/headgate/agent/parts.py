@@ -1,4 +1,4 @@
-"""What a running dataflow is made of: parts that share its turns."""
+"""Parts of a running dataflow, which share its turns."""
 
 from __future__ import annotations
 

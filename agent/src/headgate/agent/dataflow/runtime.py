@@ -146,7 +146,7 @@ class Runtime:
         )
         self._checkpoints = Checkpoints(state, context, history, attempts.is_active, parts)
         self._parts = (*parts, self._checkpoints)
-        """In the order in which they have their turns: what changes is saved at the end."""
+        """All parts, in the order of their turns: what changes is saved at the end."""
         self._foreseen: float | None = None
         """When the next run may be due, as the launcher was last notified."""
 

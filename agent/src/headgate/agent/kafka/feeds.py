@@ -62,9 +62,9 @@ class SharedFeed:
             for topic, count in topics.items()
             for part in range(count)
         }
-        """Where each partition is read on: behind what was taken."""
+        """The offset at which each partition is read on: behind what was taken."""
         self.refused: list[FeedRecord] = []
-        """What it had no room for; while there is any, it is served nothing else."""
+        """Records that it had no room for; while there are any, it is served nothing else."""
         self.closed = False
 
     def lag(self) -> dict[Place, int]:

@@ -89,7 +89,7 @@ class Action:
         """True where it is fed from outside and never launched."""
         self.policy = policy
         self.trigger = trigger = trigger_of(policy)
-        """What says when it runs, and has the facets."""
+        """The policy that decides when it runs, and has the facets."""
         self.foresees = trigger if isinstance(trigger, Foresees) else None
         self.blocks = trigger if isinstance(trigger, Blocks) and trigger.blocking else None
         """None also where no bound holds writers back."""

@@ -11,7 +11,7 @@ from headgate.engine.protocol.increments import FlowTaken
 
 
 class RunPurpose(StrEnum):
-    """What a run does with the state of its stage."""
+    """The use that a run makes of the state of its stage."""
 
     ADVANCE = "advance"
     """It goes on from the state with what has come: the usual."""
