@@ -206,7 +206,7 @@ def a_cut(kafka: Kafka, chance: random.Random) -> Cut:
     return Cut({t: tuple(at((t, part)) for part in range(n)) for t, n in TOPICS.items()})
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(60))
 def test_everybody_has_each_record_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +342,25 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning() -> None:
     takers.append(readings.open({"a": 1}, Cut({"a": (30,)})))
     readings.settle()
     assert [taker.lost for taker in takers] == [[(("a", 0), 30)]] * 5
+
+
+def test_a_loss_is_told_before_the_next_record_comes() -> None:
+    """A reader once went to the beginning for one who had lost, and asked for nobody else."""
+    chance, kafka = random.Random(6), Kafka({"a": 1})
+    kafka.publish(("a", 0), 30)
+    kafka.expire(("a", 0), 30)
+    readings = Readings(kafka, chance)
+    readings.open({"a": 1}, Cut({"a": (10,)}))
+    readings.settle()
+    kafka.publish(("a", 0), 5)
+    other = readings.open({"a": 1}, Cut({"a": (32,)}))
+    readings.feeds.front._admit(readings.consumers[readings.feeds.front])
+    kafka.expire(("a", 0), 5)
+    for reader in readings.consumers:
+        readings.consumers[reader] = Consumer(kafka, chance)
+        reader.begin(readings.consumers[reader])
+    readings.settle()
+    assert other.lost == [(("a", 0), 32)]
 
 
 def test_whoever_reads_a_topic_hears_once_that_it_has_more_partitions() -> None:

@@ -118,9 +118,9 @@ class _Partition:
             return []  # what lies behind the position was there
         return [feed for feed in self.listeners if 0 <= feed.positions[place] < first]
 
-    def first(self, place: Place) -> int:
-        """Return where the listener is that is farthest behind."""
-        return min(feed.positions[place] for feed in self.listeners)
+    def first(self, place: Place, oldest: int = OFFSET_BEGINNING) -> int:
+        """Return where the listener is that is farthest behind, none before the oldest record."""
+        return max(oldest, min(feed.positions[place] for feed in self.listeners))
 
 
 Offer = tuple[SharedFeed, list[FeedRecord]]
@@ -135,7 +135,7 @@ class _Reader:
         self.moved: set[Place] = set()
         """Partitions that are to be read on elsewhere than the consumer is."""
         self._gone: set[Place] = set()
-        """Partitions of which Kafka does not have what was to be read."""
+        """Partitions of which Kafka does not, or may not, have what was to be read."""
         self.joining: deque[tuple[Place, SharedFeed]] = deque()
         self.needed = threading.Event()
         self._assigned: set[Place] = set()
@@ -158,9 +158,15 @@ class _Reader:
             partition = self.partitions[place] = _Partition(position)
             self.moved.add(place)
         elif partition.position != position:
-            partition.position = position
-            self.moved.add(place)
+            self._move(place, partition, position)
         partition.listeners.add(feed)
+
+    def _move(self, place: Place, partition: _Partition, position: int) -> None:
+        partition.position = position
+        self.moved.add(place)
+        if position < 0 and any(feed.positions[place] >= 0 for feed in partition.listeners):
+            # What they miss would show with the next record only, which may come in a week.
+            self._gone.add(place)
 
     def leave(self, place: Place, feed: SharedFeed) -> None:
         """Serve somebody no more from a partition."""
@@ -207,9 +213,8 @@ class _Reader:
         with self._feeds.lock:
             self._consumer, self._assigned = consumer, set()
             for place, partition in self.partitions.items():
-                # A failure may have left some listeners behind others.
-                if partition.listeners:
-                    partition.position = partition.first(place)
+                if partition.listeners:  # of which a failure may have left some behind others
+                    self._move(place, partition, partition.first(place))
 
     def step(self, consumer: Consumer) -> bool:
         """Deliver what the consumer has now, or has soon; return whether anybody needs it."""
@@ -245,10 +250,7 @@ class _Reader:
                 self.joining.popleft()  # the last of all: a failure must not forget it
 
     def _is_beyond(self, place: Place, feed: SharedFeed) -> bool:
-        """Return whether somebody says to have taken what is not read yet.
-
-        That is so of a topic that was made again since.
-        """
+        """Return whether somebody took what is not read yet, as of a topic that is made again."""
         partition = self.partitions.get(place)
         return partition is not None and feed.positions[place] > partition.position
 
@@ -278,7 +280,6 @@ class _Reader:
         return bool(self._assigned)
 
     def _take(self, messages: Sequence[Message]) -> None:
-        """Deliver a batch, and note what Kafka does not have any more."""
         found: dict[Place, list[FeedRecord]] = {}
         for message in messages:
             place = message.topic(), message.partition()
@@ -325,8 +326,7 @@ class _Reader:
             for feed in tuple(partition.listeners):
                 self._feeds.compare(place, feed, kept)
             if partition.listeners:
-                partition.position = partition.first(place)
-                self.moved.add(place)
+                self._move(place, partition, partition.first(place, kept.start))
 
 
 class Feeds:
@@ -469,9 +469,9 @@ class Feeds:
                 reader.leave(place, feed)
 
     def see_to_others(self, reader: _Reader) -> bool:
-        """Offer again what was refused, and look now and then for more partitions.
+        """Offer again what was refused, and look now and then for more partitions: the front's job.
 
-        That is the front's to do. Returns whether anybody is left who has no room.
+        Returns whether anybody is left who has no room.
         """
         if reader is not self.front:
             return False
