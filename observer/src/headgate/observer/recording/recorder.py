@@ -237,7 +237,8 @@ class Recorder:
         )
         journalled = JournalledRequest(intent, dialect, raw, message, tables, received, pattern)
         self._backlog.append(journalled)
-        self._work_later()
+        if not self._gathering:
+            self._work_later()
         return journalled
 
     def _flights_of(self, table: str) -> InFlightWrites:
@@ -260,7 +261,8 @@ class Recorder:
                 self._at(_FORGET_SECONDS, self._forget_deletes)
         journalled.reply = reply
         self._backlog.append(journalled)
-        self._work_later()
+        if not self._gathering:
+            self._work_later()
 
     def cancel(self, journalled: JournalledRequest) -> None:
         """Take back a request that was not forwarded after all."""

@@ -171,11 +171,6 @@ class Endpoint:
         """Whether watched writes wait for the disk or are changed before they are forwarded."""
         return self.admission.syncs_each or bool(self.notify.asked)
 
-    @property
-    def holds_writes(self) -> bool:
-        """True while some writes may have to wait, for a gate or for a delete."""
-        return bool(self.gates.closed) or self.order.holds
-
     def undone(self, table: str) -> list[Exchange]:
         """Return by whose ends HBase will be known to have done what was forwarded for a table."""
         return [each for session in self.sessions for each in session.pipeline.undone(table)]

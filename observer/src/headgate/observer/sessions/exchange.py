@@ -9,6 +9,7 @@ from typing import Final
 from headgate.hbase import Method, Pattern
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import JournalledRequest, changes_cells
+from headgate.wire import Message
 
 _NAMED: Final = 100  # requests that one line of the log may name
 
@@ -24,9 +25,9 @@ class Exchange:
         "local",
         "marked",
         "method",
+        "number",
         "pattern",
         "sample",
-        "seqid",
         "tables",
         "waiters",
     )
@@ -42,8 +43,8 @@ class Exchange:
         self.pattern = pattern
         """The request's kind, where it is a known one."""
         self.tables = tables
-        self.seqid: int | None = 0 if pattern is None else None
-        """The request's sequence number, as the client gave it; None where it was not looked at."""
+        self.number: bytes | None = None
+        """The client's sequence number, as in strict binary; None where it was not looked at."""
         self.journalled = journalled
         self.begun = False
         """Whether bytes of the reply have come: the server is done with the request."""
@@ -59,9 +60,16 @@ class Exchange:
         self.hidden = False
         """Whether it is a call of the observer's own: the client must not see its reply."""
 
-    def is_answered_by(self, name: str, seqid: int) -> bool:
-        """Return whether a reply that names a method and a sequence number is to this request."""
-        return name == self.method.name and (self.seqid is None or self.seqid == seqid)
+    def is_answered_by(self, reply: Message) -> bool:
+        """Return whether a reply names the method and the sequence number of this request."""
+        if reply.name != self.method.name:
+            return False
+        return self.number is None or self.number == number_of(reply)
+
+
+def number_of(message: Message) -> bytes:
+    """Return a message's sequence number as in strict binary: four bytes, the highest first."""
+    return message.seqid.to_bytes(4, signed=True)
 
 
 def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:

@@ -22,7 +22,7 @@ from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named, writes_of
 from headgate.observer.sessions.proofs import Proof
-from headgate.observer.sessions.replies import REPLY_LIMITS, number_of
+from headgate.observer.sessions.replies import REPLY_LIMITS
 from headgate.observer.sessions.requests.own_calls import own_call
 from headgate.observer.upstreams.asking import PING
 from headgate.wire import (
@@ -110,7 +110,7 @@ class Pipeline:
                 head.forwarded = forwarded
                 head.sample = sample
                 head.begun = False
-                head.seqid = None
+                head.number = None
                 return
         exchange = Exchange(pattern.method, pattern.tables, None, pattern)
         exchange.forwarded = forwarded
@@ -182,7 +182,8 @@ class Pipeline:
 
     def append(self, exchange: Exchange, transport: Transport) -> None:
         """Wait for the reply to a request that was forwarded."""
-        self._connections.scanners.note(exchange.method.name)
+        if exchange.journalled is None:
+            self._connections.scanners.note(exchange.method.name)
         in_flight = self.in_flight
         if in_flight and not self._walking:
             head = in_flight[0]
@@ -239,7 +240,8 @@ class Pipeline:
             if exchange.method.effect is Effect.UNKNOWN:
                 name = "(unknown)"
             endpoint.metrics.count_request(endpoint.name, name, outcome)
-        self.wake(exchange)
+        if exchange.waiters is not None:
+            self.wake(exchange)
 
     def break_off(self) -> None:
         """End them all: no more bytes come, and what is under way may or may not have been done."""
@@ -293,7 +295,8 @@ class Pipeline:
                 and replies is not None
                 and not replies.buffered
                 and known.transport is replies.transport
-                and head.is_answered_by(known.name, number_of(known, data))
+                and known.name == head.method.name
+                and data[known.body - 4 : known.body] == head.number
             ):
                 self.in_flight.pop(0)
                 if sample is not None:
@@ -380,7 +383,7 @@ class Pipeline:
                 reply = replies.next_message()
                 if reply is None:
                     break
-                if not self.in_flight[0].is_answered_by(reply.name, reply.seqid):
+                if not self.in_flight[0].is_answered_by(reply):
                     self._lose_track("a reply is not to the request that was sent")
                     return
                 if len(reply.raw) == len(data):

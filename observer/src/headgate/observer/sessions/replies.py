@@ -19,7 +19,6 @@ _SHORT: Final = 64
 _FLAG: Final = 5
 """Bytes of the struct in one: a void method's, or a flag. What says a value, or what went wrong,
 rarely comes again, and would take all places for good."""
-_NUMBER_BYTES: Final = 4
 _MOST: Final = 256
 """There are 23 methods that write, in two transports, with two flags."""
 _EVERY_STRING: Final = 1 << 16
@@ -61,8 +60,3 @@ class KnownReplies:
                 if layout.fits(data):
                     return reply
         return None
-
-
-def number_of(known: Message, data: bytes) -> int:
-    """Return the sequence number of a reply, where ``known`` says the same as its bytes."""
-    return int.from_bytes(data[known.body - _NUMBER_BYTES : known.body], signed=True)

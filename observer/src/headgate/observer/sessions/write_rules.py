@@ -40,6 +40,13 @@ class ClosedGates(Protocol):
 class Order(Protocol):
     """Deletes that may hide the writes behind them."""
 
+    strict: bool
+    """True if writes wait until no delete can hide them."""
+
+    @property
+    def holds(self) -> bool:
+        """True while there is a delete for which writes may have to wait."""
+
     def seconds_to_wait(self, write: Write) -> float:
         """Return how long a write must wait at least, so that no delete hides it; mostly 0."""
 
@@ -69,6 +76,15 @@ class Facts(Struct, frozen=True):
     permit: Permit | None = None
     origin: Origin | None = None
     order: Order | None = None
+
+    def hold_nothing(self) -> bool:
+        """Return whether no write that names no origin is held or fenced off now."""
+        order, origin = self.order, self.origin
+        return not (
+            self.gates.closed
+            or (order is not None and order.strict and order.holds)
+            or (origin is not None and self.control.fence_above(origin) is not None)
+        )
 
 
 class Forward(Struct, frozen=True):

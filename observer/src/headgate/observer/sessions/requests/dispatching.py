@@ -54,7 +54,8 @@ class RequestDispatcher:
         self._forwarder = forwarder
         self._answers = answers
         self._go_on_after = go_on_after
-        self._facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
+        self.facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
+        """What the client's requests are judged by."""
         self.permit: Permit | None = None
         """What the guard knows of the client; None where nothing hangs on that."""
         self.cleared: set[Pattern] = set()
@@ -71,7 +72,7 @@ class RequestDispatcher:
         guard = endpoint.guard
         if client is None or guard is None:
             self.permit = None
-            self._facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
+            self.facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
             return
         peer = self._log.peer
         if peer and not guard.admits(peer[0]):
@@ -82,17 +83,12 @@ class RequestDispatcher:
         if permit is not None:
             self.cleared = guard.cleared(permit)
             origin = permit.origin
-        self._facts = Facts(endpoint.control, endpoint.gates, guard, permit, origin, endpoint.order)
+        self.facts = Facts(endpoint.control, endpoint.gates, guard, permit, origin, endpoint.order)
 
     def holds(self) -> bool:
         """Return whether a request is held."""
         held = (self._waiting, self._at_gate, self._behind_delete)
         return any(each is not None for each in held)
-
-    def may_be_fenced(self) -> bool:
-        """Return whether the client is an action of which a newer attempt has begun."""
-        origin = self._facts.origin
-        return origin is not None and self._endpoint.control.fence_above(origin) is not None
 
     @property
     def held_bytes(self) -> int:
@@ -116,7 +112,7 @@ class RequestDispatcher:
 
     def take(self, request: Request) -> JournalFull | JournalError | None:
         """Do with a request what is right now; return why it must wait for room in the journal."""
-        judgement = judge(request, self._facts)
+        judgement = judge(request, self.facts)
         if isinstance(judgement, Refuse):
             self._answers.turn_down(request, judgement)
             return None
@@ -174,7 +170,7 @@ class RequestDispatcher:
     ) -> JournalFull | JournalError | None:
         """Write a request down for its watched tables, and forward it; return why that waits."""
         endpoint, connections = self._endpoint, self._connections
-        origin = self._facts.origin
+        origin = self.facts.origin
         try:
             journalled = endpoint.recorder.begin(endpoint.dialect, request, tables)
         except (JournalFull, JournalError) as error:
@@ -199,7 +195,7 @@ class RequestDispatcher:
         if connections.upstream is None or connections.client is None:
             self._forwarder.cancel(exchange)
             return
-        facts = self._facts
+        facts = self.facts
         judgement = judge(request, facts)
         journalled = exchange.journalled
         if (
@@ -284,7 +280,7 @@ class RequestDispatcher:
         """Return the gate that is closed to the request that a gate held."""
         if self._at_gate is None:
             return None
-        judgement = judge(self._at_gate, self._facts)
+        judgement = judge(self._at_gate, self.facts)
         return judgement.gate if isinstance(judgement, Hold) else None
 
     def go_on(self) -> None:

@@ -10,7 +10,7 @@ from headgate.hbase import Request, SchemaChange
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.sessions.connection_pair import ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.exchange import Exchange, number_of
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.requests.holdings import COUNTED
 from headgate.wire import Message
@@ -84,7 +84,7 @@ class Forwarder:
     def forward(self, message: Message, exchange: Exchange) -> None:
         """Send a request, and wait for its reply."""
         write_buffer = self._connections.to_upstream
-        exchange.seqid = message.seqid
+        exchange.number = number_of(message)
         exchange.forwarded = _clock()
         exchange.sample = self._each
         raw = message.raw

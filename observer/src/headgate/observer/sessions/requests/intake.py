@@ -98,8 +98,8 @@ class RequestIntake:
     def _pass_known(self, data: bytes, started: float, sample: Sample | None) -> bool:
         """Deal with a request like others before it, unread; return whether it is one.
 
-        What is not as it mostly is (a gate, a held connection, what the guard has not seen) is left
-        to ``_dispatch``.
+        Anything unusual (a closed gate, a held connection, a kind of request that the guard has not
+        cleared) is left to ``_dispatch``.
         """
         reader, connections = self._reader, self._connections
         write_buffer = connections.straight
@@ -117,7 +117,7 @@ class RequestIntake:
                 self._pipeline.follow(pattern, started, sample)
             if pattern.tables:
                 endpoint.note_read(pattern, data)
-        elif endpoint.holds_writes or self.dispatcher.may_be_fenced():
+        elif not self.dispatcher.facts.hold_nothing():
             return False
         elif not endpoint.control.is_watched(pattern.tables[0]):
             if write_buffer.write(data):
@@ -135,7 +135,7 @@ class RequestIntake:
             exchange.forwarded = started if sample is None else _clock()
             exchange.sample = sample
             layout, pipeline = pattern.layout, self._pipeline
-            exchange.seqid = layout.sequence_number(data)
+            exchange.number = data[layout.body - 4 : layout.body]
             try:
                 if write_buffer.write(
                     pipeline.judged(exchange, data, layout.body, layout.transport)

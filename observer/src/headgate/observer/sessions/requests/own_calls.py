@@ -24,6 +24,7 @@ def own_call(
     """Return the exchange of a call of our own, its bytes, and where its arguments begin."""
     exchange = Exchange(method_of(dialect, PING), (), None)
     exchange.hidden = True
+    exchange.number = bytes(4)
     exchange.forwarded = _clock()
     head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
     if framed:
