@@ -67,7 +67,9 @@ def test_what_increments_come_to_is_what_the_table_holds(items: list[Item], life
             carry_out(table, kind, row, column, value)
             changed.add(told(kind, row, column, value, at), 0)
         unread = changed.unread()
-        changed.settle(unread, {row: table.rows[row] for row in unread if row in table.rows})
+        changed.settle(
+            unread, {row: table.rows["t"][row] for row in unread if row in table.rows["t"]}
+        )
         take_in(state, view, names, changed)
 
         assert state == recount(view, names, table)
@@ -118,7 +120,7 @@ def recount(
 ) -> dict[tuple[bytes, str], bytes]:
     return {
         (row, names.name(column)): value
-        for row, cells in table.rows.items()
+        for row, cells in table.rows["t"].items()
         for column, value in cells.items()
         if view.has(row, column)
     }

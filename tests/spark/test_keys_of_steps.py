@@ -56,15 +56,15 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> StoredTable:
 def test_a_step_writes_to_the_rows_and_columns_that_it_has_read(rows: Rows, keys: KeyForm) -> None:
     with pytest.MonkeyPatch.context() as patch:
         table = behind(patch)
-        table.rows = {row: dict(cells) for row, cells in rows.items()}
+        table.rows["t"] = {row: dict(cells) for row, cells in rows.items()}
         run = run_over(FAMILY, keys=keys)
         read = run.read_arrow("c")
 
         assert read.num_rows == len(rows)
-        table.rows = {}
+        table.rows["t"] = {}
         run.write(read, "c")
 
-        assert table.rows == rows
+        assert table.rows["t"] == rows
 
 
 @given(ROWS, st.sampled_from([StringType(), BinaryType()]))
@@ -81,18 +81,18 @@ def test_tasks_write_to_the_rows_and_columns_that_they_have_read(
     )
     with pytest.MonkeyPatch.context() as patch:
         table = behind(patch)
-        table.rows = {row: dict(cells) for row, cells in rows.items()}
+        table.rows["t"] = {row: dict(cells) for row, cells in rows.items()}
         reader = HBaseReader(options, schema)
         batches = [b for part in reader.partitions() for b in reader.read(part)]
 
-        table.rows = {}
+        table.rows["t"] = {}
         HBaseWriter(options, schema).write(iter(batches))
 
-        assert table.rows == rows
+        assert table.rows["t"] == rows
 
 
 def test_rows_that_are_no_text_stay_apart(table: StoredTable) -> None:
-    table.rows = {row: {b"f:a": row} for row in (b"\x80", b"\x81", b"\\x80", b"\xef\xbf\xbd")}
+    table.rows["t"] = {row: {b"f:a": row} for row in (b"\x80", b"\x81", b"\\x80", b"\xef\xbf\xbd")}
 
     read = run_over(Item("t", b"f", b"a")).read_arrow("c")
 
@@ -100,7 +100,7 @@ def test_rows_that_are_no_text_stay_apart(table: StoredTable) -> None:
 
 
 def test_binary_keys_are_columns_of_bytes(table: StoredTable) -> None:
-    table.rows = {b"\x80": {b"f:\xff": b"1"}}
+    table.rows["t"] = {b"\x80": {b"f:\xff": b"1"}}
 
     read = run_over(FAMILY, keys=KeyForm.BINARY).read_arrow("c")
 
@@ -110,10 +110,10 @@ def test_binary_keys_are_columns_of_bytes(table: StoredTable) -> None:
 
 @pytest.mark.parametrize("row", ["\\x80", "\\x80".lower(), b"\x80"])
 def test_a_step_deletes_rows_by_text_or_bytes(table: StoredTable, row: str | bytes) -> None:
-    table.rows = {b"\x80": {b"f:a": b"1"}, b"\x81": {b"f:a": b"1"}}
+    table.rows["t"] = {b"\x80": {b"f:a": b"1"}, b"\x81": {b"f:a": b"1"}}
 
     assert run_over(FAMILY).delete([row], "c") == 1
-    assert table.rows == {b"\x81": {b"f:a": b"1"}}
+    assert table.rows["t"] == {b"\x81": {b"f:a": b"1"}}
 
 
 ITEMS = st.builds(
@@ -137,7 +137,7 @@ def test_a_step_deletes_what_its_container_is_and_nothing_else(items: list[Item]
     full = full_table()
     with pytest.MonkeyPatch.context() as patch:
         table = behind(patch)
-        table.rows = full_table()
+        table.rows["t"] = full_table()
         inside = [row for row in full if any(item.has_row(row) for item in items)]
 
         run_over(*items).delete(inside, "c")
@@ -146,7 +146,7 @@ def test_a_step_deletes_what_its_container_is_and_nothing_else(items: list[Item]
             row: {c: v for c, v in cells.items() if not has(items, row, c)}
             for row, cells in full.items()
         }
-        assert table.rows == {row: cells for row, cells in left.items() if cells}
+        assert table.rows["t"] == {row: cells for row, cells in left.items() if cells}
 
 
 Values = dict[bytes, bytes | None]
@@ -177,12 +177,12 @@ def test_a_step_writes_what_its_container_is_and_nothing_else(
                 del expected[row][column]
     with pytest.MonkeyPatch.context() as patch:
         table = behind(patch)
-        table.rows = full_table()
+        table.rows["t"] = full_table()
 
         with nullcontext() if allowed or not columns else pytest.raises(ViewError, match="'c'"):
             write_frame(items, rows, columns, by_tasks=by_tasks)
 
-        assert table.rows == {row: cells for row, cells in expected.items() if cells}
+        assert table.rows["t"] == {row: cells for row, cells in expected.items() if cells}
 
 
 def write_frame(
@@ -204,12 +204,12 @@ def write_frame(
 
 
 def test_a_null_outside_of_the_containers_rows_deletes_nothing(table: StoredTable) -> None:
-    table.rows = {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
+    table.rows["t"] = {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
     frame = pa.table({"row": ["a1", "b1"], "a": pa.array(["2", None], pa.string())})
 
     with pytest.raises(ViewError, match=r"row b1 is not in container 'c', .* from a to before b"):
         run_over(Item("t", b"f", b"a", b"a", b"b")).write(frame, "c")
-    assert table.rows == {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
+    assert table.rows["t"] == {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
 
 
 def test_a_value_names_the_rows_in_which_the_container_has_its_column(table: StoredTable) -> None:
@@ -218,22 +218,22 @@ def test_a_value_names_the_rows_in_which_the_container_has_its_column(table: Sto
 
     with pytest.raises(ViewError, match=r"row r2 has a value in column 'f:b', .* only in row r1"):
         run_over(*items).write(frame, "c")
-    assert table.rows == {}
+    assert table.rows["t"] == {}
 
 
 def test_what_was_read_of_a_group_is_written_back_as_it_was(table: StoredTable) -> None:
-    table.rows = full_table()
+    table.rows["t"] = full_table()
     run = run_over(Item("t", b"f", b"a", b"r1", b"r3"), Item("t", b"f", b"b", b"r2", b"s"))
 
     run.write(run.read_arrow("c"), "c")
 
-    assert table.rows == full_table()
+    assert table.rows["t"] == full_table()
 
 
 def test_no_step_writes_notify_cells(table: StoredTable) -> None:
     with pytest.raises(ViewError, match="'hg:all' is not in container 'c'"):
         run_over(Item("t")).write(pa.table({"row": ["r"], "hg:all": ["1"]}), "c")
-    assert table.rows == {}
+    assert table.rows["t"] == {}
 
 
 def has(items: list[Item], row: bytes, column: bytes) -> bool:
@@ -241,16 +241,16 @@ def has(items: list[Item], row: bytes, column: bytes) -> bool:
 
 
 def test_a_row_outside_the_container_is_no_row_to_delete(table: StoredTable) -> None:
-    table.rows = {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
+    table.rows["t"] = {b"a1": {b"f:a": b"1"}, b"b1": {b"f:a": b"1"}}
 
     with pytest.raises(ViewError, match="row b1 is not in container 'c'"):
         run_over(Item("t", b"f", None, b"a", b"b")).delete(["a1", "b1"], "c")
-    assert len(table.rows) == 2
+    assert len(table.rows["t"]) == 2
 
 
 def test_tasks_see_the_cells_of_each_part_of_a_group(table: StoredTable) -> None:
     """Read each column in the rows of its own part, of two parts with different rows."""
-    table.rows = {bytes([byte]): {b"f:a": b"1", b"f:b": b"2"} for byte in range(0x7E, 0x84)}
+    table.rows["t"] = {bytes([byte]): {b"f:a": b"1", b"f:b": b"2"} for byte in range(0x7E, 0x84)}
     schema = StructType().add("row", BinaryType()).add("c0", StringType()).add("c1", StringType())
     options = TableOptions.parse(
         {"host": "h", "port": "1", "table": "t", "columns": r'{"c0": "f:a", "c1": "f:b"}',
@@ -354,7 +354,7 @@ def test_a_step_reads_what_its_container_is_and_nothing_else(
     rows = (b"\x01", b"\x7f", b"\x80", b"\x80\0", b"\xfe", b"\xff", b"\xff\0", b"\xff\xff\x01")
     with pytest.MonkeyPatch.context() as patch:
         table = behind(patch)
-        table.rows = {row: {b"f:a": row, b"f:b": row, b"g:a": row} for row in rows}
+        table.rows["t"] = {row: {b"f:a": row, b"f:b": row, b"g:a": row} for row in rows}
         view = view_of(
             WatchedContainer(Container(ContainerId("c"), tuple(items))), keys=KeyForm.BINARY
         )

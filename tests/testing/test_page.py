@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -27,4 +28,4 @@ def test_an_example_of_the_page_passes(
     exec(compile(blocks("python")[example], "docs/testing.md", "exec"), names)
     tests = [value for name, value in names.items() if name.startswith("test_")]
     assert len(tests) == 1
-    tests[0]()
+    tests[0](*[tmp_path / "state"] * len(signature(tests[0]).parameters))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         load_configuration,
         parse_configuration,
     )
+    from headgate.agent.dataflow.runs.starting import stage_request
     from headgate.agent.errors import (
         AgentError,
         Fenced,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
         load_sensor_configuration,
         serve_sensor,
     )
-    from headgate.agent.state.sealed import Seals, sign, unsigned
+    from headgate.agent.state.sealed import Definition, Seals, sign, unsigned
     from headgate.agent.training.adviser import TrainingReport
     from headgate.agent.training.knowledge import stored_models
     from headgate.agent.training.parquet import UnusableParquet, read_pairs
@@ -75,6 +76,7 @@ __all__ = [
     "CertificateGrant",
     "ConfigurationError",
     "Connect",
+    "Definition",
     "Fenced",
     "FlowRecording",
     "FlowReplay",
@@ -112,6 +114,7 @@ __all__ = [
     "serve",
     "serve_sensor",
     "sign",
+    "stage_request",
     "stored_models",
     "unsigned",
     "user_token_file",
@@ -128,6 +131,7 @@ _LATE = {
     "Connect": "configuration",
     "AUDITED": "configuration",
     "DEFAULT_API": "configuration",
+    "Definition": "state.sealed",
     "Fenced": "errors",
     "FlowRecording": "history.replays",
     "FlowReplay": "history.replays",
@@ -168,6 +172,7 @@ _LATE = {
     "serve": "process",
     "serve_sensor": "resources.sensor",
     "sign": "state.sealed",
+    "stage_request": "dataflow.runs.starting",
     "stored_models": "training.knowledge",
     "unsigned": "state.sealed",
     "user_token_file": "api.access",

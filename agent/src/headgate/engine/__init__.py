@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headgate.engine.protocol.adjustments import Assessment, Vote
-from headgate.engine.protocol.increments import FlowTaken, FramingKey, Produced
+from headgate.engine.protocol.increments import FlowTaken, FramingKey, Increment, Produced
 from headgate.engine.protocol.instructions import (
     Cause,
     Consult,
@@ -68,7 +68,7 @@ from headgate.engine.protocol.stimuli import (
     TopicsOpened,
     WaveEnded,
 )
-from headgate.engine.protocol.work import RunPurpose
+from headgate.engine.protocol.work import Advance, Rebuild, RunPurpose
 from headgate.engine.spec.codecs import (
     LAYOUTS,
     Codec,
@@ -254,6 +254,7 @@ __all__ = [
     "AdjustmentSpec",
     "Adopted",
     "Adopts",
+    "Advance",
     "Advice",
     "AllOf",
     "AnyOf",
@@ -303,6 +304,7 @@ __all__ = [
     "FrequencyUnit",
     "Heard",
     "HowMany",
+    "Increment",
     "Index",
     "Inputs",
     "Instruction",
@@ -343,6 +345,7 @@ __all__ = [
     "Produced",
     "Quarantine",
     "ReadCells",
+    "Rebuild",
     "RebuildRequested",
     "ReconciliationDue",
     "RecordArrived",

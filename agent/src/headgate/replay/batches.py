@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headgate.engine import ActionFlows, Produced
-from headgate.events import VERSION, RequestPart, UpdateBatch, UpdateKind
+from headgate.events import RequestPart, UpdateBatch, written_batch
 from headgate.replay.tables import UNKNOWN, Cell, Value
 
 
@@ -20,26 +20,12 @@ def written(
         table: of all cells.
         request: of as many cells.
         observer: who publishes it.
-        cells: with what they hold now; None where they are gone.
+        cells: with what they hold now: None where they are gone, ``UNKNOWN`` where nobody knows.
     """
-    return UpdateBatch(
-        version=VERSION,
-        observer=observer,
-        epoch=1,
-        sequence=0,
-        watermark=request.intent,
-        table=table,
-        requests=(request,),
-        kinds=bytes(_kind(value) for _, value in cells),
-        rows=tuple(cell[1] for cell, _ in cells),
-        columns=tuple(cell[2] for cell, _ in cells),
-        timestamps=(-1,) * len(cells),
-        values=tuple(None if value is UNKNOWN else value for _, value in cells),
-    )
-
-
-def _kind(value: Value) -> int:
-    return UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT
+    shown = [(row, column, value) for (_, row, column), value in cells]
+    batch = written_batch(table, request, shown, observer=observer)
+    known = tuple(None if value is UNKNOWN else value for value in batch.values)
+    return msgspec.structs.replace(batch, values=known)
 
 
 def only(batch: UpdateBatch, kept: Iterable[bool]) -> UpdateBatch:

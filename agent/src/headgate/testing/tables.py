@@ -8,13 +8,13 @@ from typing import Any
 
 from headgate.client import ScanRange
 from headgate.events import (
-    SERVER_TIME,
-    VERSION,
     Origin,
     Outcome,
     RequestPart,
     UpdateBatch,
-    UpdateKind,
+    WrittenCells,
+    key_text,
+    written_batch,
 )
 
 _OBSERVER = "testing"
@@ -92,7 +92,11 @@ class MemoryTables:
         timestamp: int | None = None,
         origin: Origin | None = None,
     ) -> int:
-        """Put values of rows by columns; None leaves a cell as it is. Return how many rows."""
+        """Put values of rows by columns; None leaves a cell as it is. Return how many rows.
+
+        Raises:
+            LookupError: the table has families, and none of this name.
+        """
         del timestamp  # there is one version of each cell
         written = [
             (row, column, value)
@@ -100,9 +104,14 @@ class MemoryTables:
             for row, value in zip(rows, values, strict=True)
             if value is not None
         ]
+        for column in columns:
+            family = key_text(column.partition(b":")[0])
+            if self._families[table] and family not in self._families[table]:
+                message = f"table {table!r} has no family {family!r}"
+                raise LookupError(message)
         for row, column, value in written:
             self.rows[table].setdefault(row, {})[column] = value
-        self._publish(table, UpdateKind.PUT, written, origin)
+        self._publish(table, written, origin)
         return len(rows)
 
     def delete(
@@ -125,7 +134,7 @@ class MemoryTables:
             if not there:
                 self.rows[table].pop(row, None)
             deleted = [(row, column, None) for column in gone]
-            self._publish(table, UpdateKind.DELETE_COLUMN, deleted, origin)
+            self._publish(table, deleted, origin)
         return len(named)
 
     def check_and_delete(
@@ -144,41 +153,21 @@ class MemoryTables:
         self.delete(table, [row], tuple(delete), origin=origin)
         return True
 
-    def _publish(
-        self,
-        table: str,
-        kind: UpdateKind,
-        cells: Sequence[tuple[bytes, bytes, bytes | None]],
-        origin: Origin | None,
-    ) -> None:
-        if not cells:
-            return
-        known = self.updates[table]
-        number = len(known)
-        part = RequestPart(number, "putMultiple", Outcome.APPLIED, 0.0, len(cells), origin=origin)
-        known.append(
-            UpdateBatch(
-                version=VERSION,
-                observer=_OBSERVER,
-                epoch=1,
-                sequence=number,
-                watermark=number,
-                table=table,
-                requests=(part,),
-                kinds=bytes([kind] * len(cells)),
-                rows=tuple(row for row, _, _ in cells),
-                columns=tuple(column for _, column, _ in cells),
-                timestamps=(SERVER_TIME,) * len(cells),
-                values=tuple(value for _, _, value in cells),
+    def _publish(self, table: str, cells: WrittenCells, origin: Origin | None) -> None:
+        if cells:
+            known = self.updates[table]
+            number = len(known)
+            part = RequestPart(
+                number, "putMultiple", Outcome.APPLIED, 0.0, len(cells), origin=origin
             )
-        )
+            known.append(written_batch(table, part, cells, observer=_OBSERVER, sequence=number))
 
 
 def _named(cells: Cells, columns: Sequence[bytes]) -> Cells:
     """Return the cells of columns and families; all where none is named."""
     if not columns:
         return dict(cells)
-    names = {column.removesuffix(b":") for column in columns}
+    names = set(columns)
     return {
         column: value
         for column, value in cells.items()

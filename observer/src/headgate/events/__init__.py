@@ -89,6 +89,7 @@ from headgate.events.updates import (
     UpdateKind,
     UpdateMessage,
 )
+from headgate.events.written_batches import WrittenCells, written_batch
 
 __all__ = [
     "CLOCKS_APART",
@@ -137,6 +138,7 @@ __all__ = [
     "UpdateMessage",
     "Watch",
     "WatchList",
+    "WrittenCells",
     "agent_origin",
     "canonical_table",
     "control_key",
@@ -167,4 +169,5 @@ __all__ = [
     "table_problem",
     "typed_key",
     "updates_topic",
+    "written_batch",
 ]

@@ -53,15 +53,13 @@ from headgate.engine.spec.references import Resource
 from headgate.engine.testing.invariants import check_invariants
 from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import (
-    VERSION,
     Origin,
     Outcome,
     RequestPart,
-    UpdateBatch,
-    UpdateKind,
     UpdateMessage,
     partition_of,
     updates_topic,
+    written_batch,
 )
 
 Row = Mapping[bytes, bytes | None]
@@ -204,23 +202,7 @@ class EngineTester:
             request = RequestPart(
                 self._intents, "mutateRows", Outcome.APPLIED, self.now, len(cells), origin=origin
             )
-            message = UpdateBatch(
-                version=VERSION,
-                observer="tester",
-                epoch=1,
-                sequence=sequence,
-                watermark=self._intents,
-                table=table,
-                requests=(request,),
-                kinds=bytes(
-                    UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT
-                    for _, _, value in cells
-                ),
-                rows=tuple(row for row, _, _ in cells),
-                columns=tuple(column for _, column, _ in cells),
-                timestamps=(-1,) * len(cells),
-                values=tuple(value for _, _, value in cells),
-            )
+            message = written_batch(table, request, cells, observer="tester", sequence=sequence)
             wanted += self.publish(table, message, partition=partition)
         return wanted
 
