@@ -153,6 +153,62 @@ def test_deletes_reach_columns_families_and_rows(connection: Thrift2Connection, 
     ]
 
 
+WHOLE = {b"f:": b"0", b"f:x": b"1", b"f:y": b"2", b"g:": b"3", b"g:z": b"4"}
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        ([b"f"], {b"g:": b"3", b"g:z": b"4"}),
+        ([b"f:"], {b"f:x": b"1", b"f:y": b"2", b"g:": b"3", b"g:z": b"4"}),
+        ([b"f", b"g:z"], {b"g:": b"3"}),
+        ([b"f:x", b"g"], {b"f:": b"0", b"f:y": b"2"}),
+        ([b"f", b"g"], {}),
+    ],
+)
+@pytest.mark.parametrize("call", ["delete", "mutate", "check_and_mutate"])
+def test_a_family_alone_is_all_of_it_and_an_empty_qualifier_is_a_column(
+    connection: Thrift2Connection,
+    table: str,
+    call: str,
+    named: list[bytes],
+    left: dict[bytes, bytes],
+) -> None:
+    """HBase takes a family alone for its empty qualifier in a delete of columns."""
+    connection.put(table, [(b"a", WHOLE)])
+    if call == "delete":
+        connection.delete(table, [b"a"], named)
+    elif call == "mutate":
+        connection.mutate(table, b"a", {}, named)
+    else:
+        check = (b"f:x", Compare.EQUAL, b"1")
+        assert connection.check_and_mutate(table, b"a", *check, {}, named)
+    assert connection.get(table, b"a") == left
+
+
+def test_reads_tell_an_empty_qualifier_from_a_family(
+    connection: Thrift2Connection, table: str
+) -> None:
+    connection.put(table, [(b"a", WHOLE)])
+    assert connection.get(table, b"a", [b"g:"]) == {b"g:": b"3"}
+    assert connection.get(table, b"a", [b"g"]) == {b"g:": b"3", b"g:z": b"4"}
+    for columns, expected in (((b"g:",), {b"g:": b"3"}), ((b"g",), {b"g:": b"3", b"g:z": b"4"})):
+        assert list(connection.scan(table, ScanRange(columns=columns))) == [(b"a", expected)]
+
+
+def test_deletes_that_hbase_cannot_make_are_refused(
+    connection: Thrift2Connection, table: str
+) -> None:
+    connection.put(table, [(b"a", WHOLE)])
+    with pytest.raises(ValueError, match="columns or whole families to delete, not both"):
+        connection.check_and_delete(table, b"a", b"f:x", b"1", [b"f", b"g:z"])
+    with pytest.raises(ValueError, match="names the family b'f' alone; name its columns"):
+        connection.delete(table, [b"a"], [b"f"], kind=DeleteKind.NEWEST_VERSION)
+    assert connection.get(table, b"a") == WHOLE
+    assert connection.check_and_delete(table, b"a", b"f:x", b"1", [b"f"])
+    assert connection.get(table, b"a") == {b"g:": b"3", b"g:z": b"4"}
+
+
 def test_tables_are_made_described_emptied_and_deleted(
     connection: Thrift2Connection, stack: RunningStack
 ) -> None:

@@ -224,9 +224,8 @@ class Program:
 
     def two_delete_family(self):
         rows, stamp = [self.row()], self.next_stamp()
-        return lambda c: c.two.delete(
-            c.table, rows, [b"f"], timestamp=stamp, kind=DeleteKind.FAMILY
-        )
+        kind = self.rng.choice([DeleteKind.FAMILY, DeleteKind.ALL_VERSIONS])
+        return lambda c: c.two.delete(c.table, rows, [b"f"], timestamp=stamp, kind=kind)
 
     def two_delete_one_version(self):
         rows, columns = [self.row()], [self.column()]

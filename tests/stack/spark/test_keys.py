@@ -127,6 +127,35 @@ def test_rows_and_columns_of_all_names_are_read_and_written_as_they_are(
     assert stored(stack, target) == stored(stack, source)
 
 
+@pytest.mark.parametrize(
+    ("parts", "left"),
+    [
+        ([(b"f", None)], {b"g:": b"3", b"g:z": b"4"}),
+        ([(b"f", b"")], {b"f:x": b"1", b"g:": b"3", b"g:z": b"4"}),
+        ([(b"f", None), (b"g", b"z")], {b"g:": b"3"}),
+        ([(None, None)], {}),
+    ],
+    ids=["family", "empty qualifier", "family and column", "table"],
+)
+def test_a_step_deletes_all_that_its_container_is_of_a_row(
+    stack: RunningStack,
+    spark: SparkSession,
+    connection: Thrift2Connection,
+    parts: list[tuple[bytes | None, bytes | None]],
+    left: dict[bytes, bytes],
+) -> None:
+    """Of a container that is a family, nothing was deleted once, and nobody said so."""
+    table = stack.table(f"keys_deleted_{len(left)}", ["f", "g"])
+    cells = {b"f:": b"0", b"f:x": b"1", b"g:": b"3", b"g:z": b"4"}
+    connection.put(table, [(b"a", cells), (b"b", cells)])
+    run = run_of(stack, spark, c=tuple(Item(table, *part) for part in parts))
+    assert run.delete(["a"], "c") == 1
+    assert {row: cells for row, cells in stored(stack, table).items() if cells} == {
+        **({b"a": left} if left else {}),
+        b"b": cells,
+    }
+
+
 def test_each_part_of_a_group_is_read_in_its_own_rows(
     stack: RunningStack, spark: SparkSession, connection: Thrift2Connection, path: str
 ) -> None:

@@ -28,7 +28,7 @@ from headgate.client.rows import (
 from headgate.client.structs import (
     attributes_of,
     column_structs,
-    delete_struct,
+    delete_structs,
     described_table,
     mutations_struct,
     put_struct,
@@ -288,16 +288,21 @@ class Thrift2Connection:
         """Delete the columns (or, without any, everything) of rows, and return how many rows.
 
         A column is ``family:qualifier``, or a family alone for all of it.
+
+        Raises:
+            ValueError: only the newest version of a whole family is to go.
         """
         attributes = attributes_of(origin)
         named = tuple(columns)
         remaining = iter(rows)
         deleted = 0
-        while part := [
-            delete_struct(row, named, timestamp, kind, attributes)
-            for row in islice(remaining, batch)
-        ]:
-            self._call("deleteMultiple", table.encode(), part)
+        while part := list(islice(remaining, batch)):
+            requests = [
+                request
+                for row in part
+                for request in delete_structs(row, named, timestamp, kind, attributes)
+            ]
+            self._call("deleteMultiple", table.encode(), requests)
             deleted += len(part)
         return deleted
 
@@ -385,11 +390,19 @@ class Thrift2Connection:
         *,
         origin: Origin | None = None,
     ) -> bool:
-        """Delete columns of a row, or all of it, if a column has the expected value."""
+        """Delete columns or families of a row, or all of it, if a column has the expected value.
+
+        Raises:
+            ValueError: columns and families are named, which HBase does not delete in one step.
+        """
         family, qualifier = split_column(column)
-        request = delete_struct(
-            row, tuple(delete), None, DeleteKind.ALL_VERSIONS, attributes_of(origin)
+        named = tuple(delete)
+        request, *more = delete_structs(
+            row, named, None, DeleteKind.ALL_VERSIONS, attributes_of(origin)
         )
+        if more:
+            message = f"name columns or whole families to delete, not both: {named!r}"
+            raise ValueError(message)
         return bool(
             self._call("checkAndDelete", table.encode(), row, family, qualifier, expected, request)
         )

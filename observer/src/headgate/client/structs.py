@@ -40,9 +40,11 @@ def split_column(column: bytes) -> tuple[bytes, bytes]:
 
 
 def column_struct(column: bytes, timestamp: int | None = None) -> Any:
-    """Return a ``TColumn``, which may be a family alone."""
-    family, _, qualifier = column.partition(b":")
-    return thrift.TColumn(family=family, qualifier=qualifier or None, timestamp=timestamp)
+    """Return a ``TColumn``: of ``family:qualifier``, or of a family alone where no colon is."""
+    family, colon, qualifier = column.partition(b":")
+    return thrift.TColumn(
+        family=family, qualifier=qualifier if colon else None, timestamp=timestamp
+    )
 
 
 def column_structs(columns: Iterable[bytes]) -> list[Any] | None:
@@ -84,18 +86,43 @@ def put_struct(
     return thrift.TPut(row=row, columnValues=cells, timestamp=timestamp, attributes=attributes)
 
 
-def delete_struct(
+def delete_structs(
     row: bytes,
     columns: Iterable[bytes],
     timestamp: int | None,
     kind: DeleteKind,
     attributes: dict[bytes, bytes] | None,
-) -> Any:
-    """Return a ``TDelete`` of columns of a row, or of all of it."""
-    named = [column_struct(column, timestamp) for column in columns] or None
-    return thrift.TDelete(
-        row=row, columns=named, timestamp=timestamp, deleteType=int(kind), attributes=attributes
-    )
+) -> list[Any]:
+    """Return the ``TDelete`` of columns and families of a row, or of all of it.
+
+    Columns and families are two: a ``TDelete`` has one type for all that it names. With the type
+    for columns HBase takes a family alone for its column with an empty qualifier.
+
+    Raises:
+        ValueError: only the newest version of a whole family is to go.
+    """
+    named: dict[DeleteKind, list[bytes]] = {}
+    for column in columns:
+        if b":" in column or kind in (DeleteKind.FAMILY, DeleteKind.FAMILY_VERSION):
+            named.setdefault(kind, []).append(column)
+        elif kind is DeleteKind.ALL_VERSIONS:
+            named.setdefault(DeleteKind.FAMILY, []).append(column)
+        else:
+            message = (
+                f"a delete of the newest versions names the family {column!r} alone; name its "
+                "columns, as family:qualifier"
+            )
+            raise ValueError(message)
+    return [
+        thrift.TDelete(
+            row=row,
+            columns=[column_struct(column, timestamp) for column in of_kind] or None,
+            timestamp=timestamp,
+            deleteType=int(each),
+            attributes=attributes,
+        )
+        for each, of_kind in (named or {kind: []}).items()
+    ]
 
 
 def table_struct(name: str) -> Any:
@@ -112,8 +139,8 @@ def mutations_struct(
     mutations = []
     named = tuple(delete)
     if named:
-        gone = delete_struct(row, named, None, DeleteKind.ALL_VERSIONS, attributes)
-        mutations.append(thrift.TMutation(deleteSingle=gone))
+        gone = delete_structs(row, named, None, DeleteKind.ALL_VERSIONS, attributes)
+        mutations += [thrift.TMutation(deleteSingle=each) for each in gone]
     if put:
         mutations.append(thrift.TMutation(put=put_struct(row, put, None, attributes)))
     return thrift.TRowMutations(row=row, mutations=mutations)
