@@ -17,7 +17,9 @@ from headgate.engine import (
     DecisionKind,
     Engine,
     EngineTester,
+    FirstChanges,
     FlowId,
+    Launch,
     Produced,
     RunFailed,
     RunPurpose,
@@ -225,6 +227,66 @@ def test_of_another_container_of_a_table_that_is_read_already_everything_is_new(
     tester.finish("step")
     edit(tester, dataflow(step(1e9, IN, SIDE), containers=containers))
     assert tester.engine.actions["step"].seen.position(updates_topic("in"), 0) == GONE
+
+
+def shown_from_the_submit(*reads: ContainerId) -> ActionSpec:
+    return replace(step(1e9, *reads), first_changes=FirstChanges.NONE)
+
+
+def launched_after(tester: EngineTester) -> Launch:
+    tester.request("step")
+    tester.finish("step")
+    return tester.launches("step")[-1]
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        (container(ONE, TWO), container(TWO, name=SIDE)),
+        (container(ONE), container(TWO, name=SIDE)),
+    ],
+    ids=["a column more", "a container more"],
+)
+def test_a_step_that_is_not_shown_what_stands_misses_no_update_by_an_edit(edit, containers):
+    tester = EngineTester(
+        dataflow(shown_from_the_submit(), containers=(container(ONE), *containers[1:]))
+    )
+    topic = updates_topic("in")
+    write(tester)
+    assert launched_after(tester).cut.position(topic, 0) == 1
+    for _ in range(3):
+        write(tester)  # of a column that it reads before the edit and after it
+    edit(tester, dataflow(shown_from_the_submit(IN, SIDE), containers=containers))
+    assert launched_after(tester).since.position(topic, 0) == 1
+    assert tester.launches("step")[-1].cut.position(topic, 0) == 4
+
+
+def test_an_edit_during_a_run_has_the_next_one_go_on_where_that_run_ends(edit):
+    containers = (container(ONE), container(TWO, name=SIDE))
+    tester = EngineTester(dataflow(shown_from_the_submit(), containers=containers))
+    topic = updates_topic("in")
+    write(tester)
+    tester.request("step")
+    write(tester)
+    edit(tester, dataflow(shown_from_the_submit(IN, SIDE), containers=containers))
+    tester.finish("step")
+    assert launched_after(tester).since.position(topic, 0) == 1
+
+
+def test_a_step_that_is_not_shown_what_stands_begins_at_the_edit_in_another_table(edit):
+    beside = container(Item("beside", b"f", b"q"), name=SIDE)
+    of_both = replace(step(1e9, SIDE), name="other")
+    containers = (container(ONE), beside)
+    tester = EngineTester(dataflow(shown_from_the_submit(), of_both, containers=containers))
+    topics = updates_topic("in"), updates_topic("beside")
+    for table in ("in", "beside"):
+        tester.write(table, {b"r": {b"f:q": b"1"}})
+    launched_after(tester)
+    for table in ("in", "beside"):
+        tester.write(table, {b"r": {b"f:q": b"2"}})
+    edit(tester, dataflow(shown_from_the_submit(IN, SIDE), of_both, containers=containers))
+    since = launched_after(tester).since
+    assert [since.position(topic, 0) for topic in topics] == [1, 2]
 
 
 def test_a_container_with_another_name_is_the_same_to_a_step(edit):

@@ -18,7 +18,7 @@ from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
-from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.engine.spec.dataflow import DataflowSpec, FirstChanges, check_specification
 from headgate.engine.spec.reading import Reading, edits_between, reading_of
 from headgate.engine.stages.rebuilding import Unrebuildable
 from headgate.engine.triggers.policy import Notice
@@ -101,6 +101,8 @@ class SpecificationChanges:
         """Have stages rebuilt, and steps shown everything, that read something else since an edit.
 
         What was made before a stage read it is not kept for it, so its makers are rebuilt with it.
+        A step with ``first_changes: none`` is not shown what stands: in tables that it has read
+        already it goes on after its last run, in others it begins here.
 
         Args:
             before: what actions read before the edit, as far as that is known.
@@ -108,8 +110,13 @@ class SpecificationChanges:
         state = self._state
         edits = edits_between(before, reading_of(state.spec), state.begun)
         for name, tables in edits.shown_anew.items():
-            state.actions[name].forget(_topics(tables))
-            state.actions[name].meet(state.cut, state.now)
+            action = state.actions[name]
+            if action.spec.first_changes is FirstChanges.NONE:
+                # Not shown what stands, it goes on in the tables that it has read: beginning at the
+                # edit, it would miss what no run of it was shown.
+                tables -= before.tables(name)
+            action.forget(_topics(tables))
+            action.meet(state.cut, state.now)
         together: dict[str, str] = {}
         for name, why in edits.contradicted.items():
             words = f"`{name}` was edited: {why}"

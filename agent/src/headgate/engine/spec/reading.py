@@ -35,6 +35,10 @@ class Reading(Struct, frozen=True):
         names = {*self.reads.get(action, ()), *bounded}
         return tuple(replace(one, count=Count.ROWS) for one in self.containers if one.id in names)
 
+    def tables(self, action: str) -> frozenset[str]:
+        """Return the tables of the containers that an action is shown."""
+        return frozenset(table for one in self.of(action) for table in one.container.tables)
+
 
 class Edits(Struct, frozen=True):
     """Consequences of an edit for actions that cannot go on as before."""
