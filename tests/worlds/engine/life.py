@@ -24,6 +24,7 @@ from headgate.engine import (
     ActionSpec,
     ClockMoved,
     Engine,
+    FirstChanges,
     Instruction,
     Launch,
     NotifyAt,
@@ -312,14 +313,15 @@ class EngineLife:
         others = {w.id for w in self.spec.containers if w != former[w.id]}
         others_own = {a.name for a in self.spec.actions if a.own != own[a.name]}
         watched = {(a, c) for a, c in watched if c not in others and a not in others_own}
-        step = self.step + 1
-        self.handle(SpecificationChanged(self.store.now, self.spec))
-        self.runs.follow(watched, step)
         tables = {w.id: w.container.tables for w in self.spec.containers}
         for action in self.spec.actions:
             other = before[action.name] ^ _asked_for(action)
             topics = {updates_topic(table) for name in other for table in tables[name]}
-            self.runs.show_anew(action.name, topics)
+            if action.first_changes is FirstChanges.SNAPSHOT:
+                self.runs.show_anew(action.name, topics)
+        step = self.step + 1
+        self.handle(SpecificationChanged(self.store.now, self.spec))
+        self.runs.follow(watched, step)
 
     def _sample(self) -> None:
         used = {Resource.CPU: self.chance.choice((1.0, 50.0, 99.0))}

@@ -384,7 +384,9 @@ class Oracle:
                 if committed is not None and topic in committed.offsets:
                     limit = committed.position(topic, partition)
                     words = f"{launch.run} begins at {since} of {topic}, the last ended at {limit}"
-                    require(holds=since <= limit, words=words)
+                    # From where records were lost everything is shown.
+                    shown = launch.since.has_lost(topic)
+                    require(holds=shown or since <= limit, words=words)
                 elif committed is None and self._life.runs.shows_everything(launch.action):
                     words = f"the first run {launch.run} begins at {since} of {topic}"
                     require(holds=since < 0 or (partition >= 1 and since <= 0), words=words)

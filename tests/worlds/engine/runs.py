@@ -11,7 +11,7 @@ from engine import dataflows as flows
 from engine.oracle import Base, Taken, pairs
 from headgate.engine import FirstChanges, Launch, RunFailed, RunFinished, RunStarted
 from headgate.engine.actions.runs import RunState
-from headgate.events import ContainerId, Cut, Origin, UpdateKind, updates_topic
+from headgate.events import GONE, ContainerId, Cut, Origin, UpdateKind, updates_topic
 
 if TYPE_CHECKING:
     from engine.life import EngineLife
@@ -138,7 +138,9 @@ class Runs:
             return
         stack = self.taken[name]
         self.taken[name] = stack[-1:]
-        self.committed[name] = launch.cut.without(set(launch.cut.offsets) - self._shown[name])
+        shown = launch.cut.only(self._shown[name])
+        known = self.committed.get(name, Cut())
+        self.committed[name] = Cut({**known.offsets, **shown.offsets})
         self._life.handle(RunFinished(self._store.now, name, launch.run, launch.attempt))
 
     def end(self, names: list[str]) -> None:
@@ -162,10 +164,16 @@ class Runs:
         self._failing = self._poisoned = 0.0
 
     def show_anew(self, action: str, topics: set[str]) -> None:
-        """Have the next run of an action be shown everything of these topics."""
+        """Have the next run of an action be shown everything of these topics, for an edit to come.
+
+        A run that was launched before shows what the action read then, so its end changes nothing.
+        """
+        self._shown[action] = self._shown.get(action, set()) - topics
         known = self.committed.get(action)
         if known is not None:
-            self.committed[action] = known.without(topics)
+            partitions = {topic: len(self._store.topic(topic)) for topic in topics}
+            nothing = {topic: (GONE,) * number for topic, number in partitions.items()}
+            self.committed[action] = Cut({**known.offsets, **nothing})
 
     def follow(self, watched: set[tuple[str, ContainerId]], step: int) -> None:
         """Have what is new in an edited dataflow begin at an engine's step.
