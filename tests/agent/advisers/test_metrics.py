@@ -84,6 +84,7 @@ class Leaves(Mean):
 
 class Ends(Mean):
     def compute(self, total, m, n):
+        print("ends", flush=True)
         os._exit(7)
 
 
@@ -219,7 +220,7 @@ def test_a_large_container_is_handed_over_whole(make: Any) -> None:
         ("Half", "neither `process_element(current, previous)` nor `process_batch`"),
         ("Nobody", "module `own_metrics` has no class `Nobody`"),
         ("no_module:Nobody", "raised ModuleNotFoundError: No module named 'no_module'"),
-        ("Ends", "ended its process with status 7; its log is"),
+        ("Ends", "ended its process with status 7 (last printed: ends); its log is"),
     ],
 )
 def test_one_that_fails_is_told_with_the_reason_and_the_next_is_answered(

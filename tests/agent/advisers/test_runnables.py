@@ -12,8 +12,8 @@ import psutil
 import pytest
 from tests.shared_processes import running_below
 
-from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.advisers.runnables import RunnableAdviser
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.supervision import Supervision
 from headgate.engine import (
     LARGEST_STATE,
@@ -67,6 +67,7 @@ def leaves(waiting, state):
 
 
 def ends(waiting, state):
+    print("ends", flush=True)
     os._exit(7)
 
 
@@ -180,7 +181,7 @@ def test_who_returns_nothing_says_that_nothing_may_run(
 FAILURES = {
     "raises": "raised ZeroDivisionError: division by zero",
     "leaves": "raised SystemExit: 3",
-    "ends": "ended its process with status 7; its log is",
+    "ends": "ended its process with status 7 (last printed: ends); its log is",
     "word": "returned 'all', which is no dictionary of `reads`, `removes` and `state`",
     "misspelt": "unknown field `read`",
     "half": "got `float` - at `$.reads[...]`",

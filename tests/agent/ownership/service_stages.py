@@ -17,10 +17,10 @@ from simulation import MemoryRows
 from thread_faults import WAIT, Faults, Heard, Log, never, until
 
 from headgate.agent.advisers import metrics, runnables
-from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.advisers.runnables import RunnableAdviser
 from headgate.agent.api.access import connections
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.configuration import Resources
 from headgate.agent.kafka import retention as retentions
 from headgate.agent.kafka.retention import RetentionKeeper

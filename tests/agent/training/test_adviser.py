@@ -17,7 +17,7 @@ from lived import dataflow
 from msgspec.structs import replace
 from simulation.rows import MemoryRows
 
-from headgate.agent.advisers.code_process import CodeWorker
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision

@@ -85,9 +85,12 @@ def test_one_is_under_way_at_a_time_in_the_order_they_were_asked_for(
     ("code", "words"),
     [
         ("answer(type='failed', reason='no Kafka')", "no Kafka"),
-        ("print('oops', file=sys.stderr); sys.exit(3)", "process ended with status 3; its log is"),
-        ("import os; os.kill(os.getpid(), 9)", "process ended with status -9"),
-        ("sys.stdout.buffer.write(b'12')", "process ended with status 0"),
+        (
+            "print('oops', file=sys.stderr); sys.exit(3)",
+            "process ended with status 3 (last printed: oops); its log",
+        ),
+        ("import os; os.kill(os.getpid(), 9)", "process ended with status -9; its log is"),
+        ("sys.stdout.buffer.write(b'12')", "process ended with status 0; its log is"),
     ],
 )
 def test_a_process_that_fails_is_a_reason_and_the_next_is_carried_out(

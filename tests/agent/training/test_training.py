@@ -15,7 +15,7 @@ from lived import READS, AllWaves, Lived, dataflow
 from msgspec.structs import replace
 from taught import RecordedWorld, record_of
 
-from headgate.agent.advisers.code_process import CodeWorker
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +11,9 @@ import numpy as np
 import pytest
 from tests.shared_processes import running_below
 
-from headgate.agent.advisers.code_process import CodeProcess, CodeWorker
-from headgate.agent.advisers.metric_process import MetricProcess
+from headgate.agent.advisers.metrics import MetricProcess
+from headgate.agent.children.child import Child
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.training.user_metrics import AskedAmounts, asked_amounts
 from headgate.engine import UserMetric
 from headgate.learning import ContainerHistory
@@ -126,16 +126,15 @@ def test_one_that_gives_nothing_of_use_teaches_nothing(
 def test_one_that_hangs_is_waited_for_once(
     ask: Callable[..., AskedAmounts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchanged = CodeProcess._exchanged
-    asked: list[bytes] = []
+    exchange = Child.exchange
+    asked: list[float] = []
 
-    def exchange(process: CodeProcess, running: subprocess.Popen[bytes], question: bytes) -> bytes:
-        process._fresh = False  # as if its modules had been imported, which may take longer
-        asked.append(question)
-        return exchanged(process, running, question)
+    def exchange_sooner(child: Child, question: bytes, seconds: float) -> bytes:
+        asked.append(seconds)  # which has the time for its modules, too
+        return exchange(child, question, 0.5)
 
-    monkeypatch.setattr(CodeProcess, "_exchanged", exchange)
+    monkeypatch.setattr(Child, "exchange", exchange_sooner)
     found = ask("Hangs", seconds=0.5)
-    assert len(asked) == 1
+    assert asked == [60.5]
     assert not found.usable
-    assert "did not answer within 0.5 s" in found.failure
+    assert "did not answer within 60.5 s" in found.failure

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.agent.advisers.code_program import serve
+from headgate.agent.children.program import serve
 from headgate.engine import ChangedValues, MetricAnswer, MetricQuestion
 
 Load = Callable[[str], Any]

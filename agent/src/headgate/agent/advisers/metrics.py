@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
-from headgate.agent.advisers.code_process import CodeWorker, Silent
-from headgate.agent.advisers.metric_process import MetricProcess
-from headgate.agent.advisers.question_queue import Done, QuestionQueue
+from headgate.agent.advisers import metric_program
+from headgate.agent.children.code_process import CodeProcess, CodeWorker, Silent
+from headgate.agent.children.question_queue import Done, QuestionQueue
 from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.engine import (
     DataflowSpec,
@@ -23,6 +25,35 @@ from headgate.engine import (
     decode_metric_questions,
     encode_metrics,
 )
+
+_PROGRAM: Final = str(Path(metric_program.__file__))
+
+
+class MetricProcess:
+    """Asks metrics one question after the other.
+
+    Args:
+        worker: how the process is started.
+    """
+
+    def __init__(self, worker: CodeWorker) -> None:
+        self.process = CodeProcess(_PROGRAM, worker)
+
+    def ask(self, question: MetricQuestion) -> MetricAnswer:
+        """Return what a metric answers, its failure included.
+
+        Raises:
+            Silent: there is no answer.
+        """
+        try:
+            answer = self.process.ask(msgspec.msgpack.encode(question))
+        except Silent as silent:
+            raise Silent(f"`{question.entry}` {silent}") from silent
+        return msgspec.msgpack.decode(answer, type=MetricAnswer)
+
+    def end(self) -> None:
+        """End the process, if it runs."""
+        self.process.end()
 
 
 class MetricAdviser:

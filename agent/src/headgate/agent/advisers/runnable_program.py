@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.agent.advisers.code_program import serve
+from headgate.agent.children.program import serve
 from headgate.engine import (
     LARGEST_STATE,
     HowMany,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from headgate.agent.advisers import runnable_program
-from headgate.agent.advisers.code_process import CodeProcess, CodeWorker, Ended, Silent
-from headgate.agent.advisers.question_queue import Done, QuestionQueue
+from headgate.agent.children.code_process import CodeProcess, CodeWorker, Ended, Silent
+from headgate.agent.children.question_queue import Done, QuestionQueue
 from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.engine import (
     DataflowSpec,

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from headgate.agent.advisers.code_process import CodeWorker
 from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.advisers.runnables import RunnableAdviser
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.starting import python_path, session_start

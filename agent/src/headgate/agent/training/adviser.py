@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.agent.advisers.code_process import CodeWorker
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics

@@ -8,7 +8,6 @@ input is held open until then, and nothing more comes there.
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import threading
 import traceback
@@ -17,6 +16,8 @@ from typing import BinaryIO, Final, assert_never
 import msgspec
 from msgspec import Struct
 
+from headgate.agent.children.frames import read_frame, write_frame
+from headgate.agent.children.program import answers
 from headgate.agent.errors import AgentError
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.supervision import Supervision, ThreadKind, describe
@@ -25,7 +26,6 @@ from headgate.agent.training.training import learn_stored, refit_models, train
 from headgate.engine import SpecificationError
 from headgate.learning import UnusableModel
 
-LENGTH: Final = struct.Struct(">Q")
 _NICE: Final = 10
 """Whatever else the machine does comes first."""
 
@@ -65,26 +65,16 @@ def _trained(task: AnyTask) -> Trained:
             assert_never(task)
 
 
-def write_frame(stream: BinaryIO, content: object) -> None:
-    """Write one message."""
-    data = msgspec.msgpack.encode(content)
-    stream.write(LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
 def main() -> None:
     """Answer one task."""
     os.nice(_NICE)
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)
+    with answers() as stream:
         questions = sys.stdin.buffer
-        task = msgspec.msgpack.decode(
-            questions.read(LENGTH.unpack(questions.read(LENGTH.size))[0]), type=AnyTask
-        )
+        task = msgspec.msgpack.decode(read_frame(questions), type=AnyTask)
         Supervision(lambda _: None).thread(
             ThreadKind.TRAINING, "agent", lambda: _end_with(questions), threading.Event()
         ).start()
-        write_frame(answers, answer_of(task))
+        write_frame(stream, msgspec.msgpack.encode(answer_of(task)))
 
 
 def _end_with(questions: BinaryIO) -> None:

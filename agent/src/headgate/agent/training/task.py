@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from msgspec import Struct
 
-from headgate.agent.advisers.code_process import CodeWorker
+from headgate.agent.children.code_process import CodeWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.training.pairs import FEATURE_SETS, PairBasis, PairKey, WavePairs
 from headgate.engine import DataflowSpec

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -15,10 +12,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from headgate.agent.advisers.pipes import read_whole, write_whole
-from headgate.agent.configuration import environment_of_steps
+from headgate.agent.children.child import Child, ChildEnded
 from headgate.agent.supervision import Supervision, ThreadKind, describe
-from headgate.agent.training.program import LENGTH, Answer, Failed
+from headgate.agent.training.program import Answer, Failed
 from headgate.agent.training.task import AnyTask, Trained
 
 Done = Callable[[Trained | None, str, float], None]
@@ -55,7 +51,7 @@ class Trainer:
         self._program = tuple(program)
         self._waiting: deque[_Asked] = deque()
         self._under_way: _Asked | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -92,8 +88,8 @@ class Trainer:
             self._thread.join()
 
     def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
+        if self._child is not None:
+            self._child.kill()
 
     def _work(self) -> None:
         while True:
@@ -118,53 +114,25 @@ class Trainer:
             asked.done(trained, reason, time.monotonic() - began)
 
     def _trained(self, task: AnyTask) -> tuple[Trained | None, str]:
-        process = self._started()
+        child = self._started()
         try:
-            answer = self._exchanged(process, task)
+            said = child.exchange(msgspec.msgpack.encode(task), self._seconds)
         except TimeoutError:
             return None, f"the training did not end within {self._seconds:g} s (training.seconds)"
-        except (BrokenPipeError, EOFError):
-            status = process.wait()
-            return None, f"the training's process ended with status {status}; its log is {self.log}"
+        except ChildEnded as ended:
+            return None, f"the training's process ended with {ended}; its log is {self.log}"
         finally:
-            self._end(process)
+            with self._changed:
+                self._child = None
+            child.end()
+        answer: Answer | Failed = msgspec.msgpack.decode(said, type=Answer | Failed)
         if isinstance(answer, Failed):
             return None, answer.reason
         return answer.trained, ""
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log, self._changed:
-            process = self._process = subprocess.Popen(
-                self._program,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment_of_steps(),
-                start_new_session=True,
-            )
-            if self._under_way is None:
-                process.kill()
-        return process
-
-    def _exchanged(self, process: subprocess.Popen[bytes], task: AnyTask) -> Answer | Failed:
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
-        os.set_blocking(process.stdin.fileno(), False)
-        deadline = time.monotonic() + self._seconds
-        message = msgspec.msgpack.encode(task)
-        write_whole(process.stdin.fileno(), LENGTH.pack(len(message)) + message, deadline)
-        head = read_whole(process.stdout.fileno(), LENGTH.size, deadline)
-        data = read_whole(process.stdout.fileno(), LENGTH.unpack(head)[0], deadline)
-        answer: Answer | Failed = msgspec.msgpack.decode(data, type=Answer | Failed)
-        return answer
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def _started(self) -> Child:
         with self._changed:
-            self._process = None
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+            child = self._child = Child(self._program, self.log)
+            if self._under_way is None:
+                child.kill()
+        return child

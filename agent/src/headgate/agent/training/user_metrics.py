@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.agent.advisers.code_process import CodeWorker, Silent
-from headgate.agent.advisers.metric_process import MetricProcess
+from headgate.agent.advisers.metrics import MetricProcess
+from headgate.agent.children.code_process import CodeWorker, Silent
 from headgate.engine import MetricQuestion, SpecificationError, UserMetric
 from headgate.learning import (
     Changes,

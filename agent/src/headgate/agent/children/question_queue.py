@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from headgate.agent.advisers.code_process import CodeProcess
+from headgate.agent.children.code_process import CodeProcess
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 
 _TRIES: Final = 2

@@ -1,0 +1,1 @@
+"""Child processes of an agent: each answers frames, and can be ended with all that it started."""
