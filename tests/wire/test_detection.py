@@ -78,6 +78,15 @@ def test_other_protocols_are_refused_by_name_with_the_cure(spoken, whole):
     assert ";" in str(caught.value), "no cure"
 
 
+@pytest.mark.parametrize("state", [3, 4])
+def test_a_servers_refusal_in_sasl_is_known_whatever_its_reason_says(state):
+    for reason in (b"no", b"Unsupported mechanism type PLAIN", b" " * 4095):
+        with pytest.raises(UnsupportedProtocol, match="SASL"):
+            detect(bytes([state]) + struct.pack(">i", len(reason)) + reason)
+    large = struct.pack(">i", state << 24 | 0x0C) + OLD
+    assert str(detect(large)) == "framed/old binary", "a frame of 48 MiB"
+
+
 def test_a_client_of_http_or_sasl_is_refused_in_its_own_words():
     for spoken, begin in (("HTTP", b"HTTP/1.1 400 Bad Request\r\n"), ("SASL", b"\x03\0\0\0")):
         with pytest.raises(UnsupportedProtocol) as caught:

@@ -19,15 +19,16 @@ from headgate.agent import ConfigurationError, Workers
 from headgate.agent.ownership.entrance import Folder, Presence, require_observer
 from headgate.agent.state.sealed import Owner
 from headgate.hbase import Dialect
-from headgate.observer.doctor.recognition import ProbeResult, Way
+from headgate.observer.doctor.recognition import ProbeResult
 from headgate.observer.sessions.identification import Identification
+from headgate.wire import Protocol, Transport, WireFormat
 
 OBSERVER = Identification("observer", 1)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, by: Identification | None) -> None:
     async def recognise(*_: object, **__: object) -> ProbeResult:
-        return ProbeResult(Way(framed=False, compact=False), dialect, by, 0.0)
+        return ProbeResult(WireFormat(Transport.BUFFERED, Protocol.BINARY), dialect, by, 0.0)
 
     monkeypatch.setattr("headgate.agent.ownership.entrance.recognise", recognise)
 

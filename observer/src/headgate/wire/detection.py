@@ -15,8 +15,9 @@ _HEADED = 12  # bytes of a frame of THeader, to where its sequence number ends
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
 _SASL_STATES = (1, 2, 3, 4, 5)  # START, OK, BAD, ERROR, COMPLETE
 _LONGEST_MECHANISM = 20  # characters: RFC 4422, section 3.1
-
 _SASL_BAD = 3
+_SASL_REFUSALS = (_SASL_BAD, 4)  # of a server, with a reason
+_LONGEST_REASON = 4095  # bytes: more than any that HBase gives
 _JSON = 0x5B  # the bracket that opens a message of TJSONProtocol
 _TLS_RECORDS = (0x15, 0x16)  # an alert, a handshake: RFC 8446, section 5.1
 _TLS_ALERT = bytes((0x15, 3, 1, 0, 2, 2, 10))  # fatal, unexpected_message: RFC 8446, section 6
@@ -62,7 +63,9 @@ def detect(head: bytes | bytearray) -> WireFormat | None:
     if third == PROTOCOL_ID and fourth & VERSION_BITS == VERSION:
         return _FORMATS[Transport.FRAMED, Protocol.COMPACT]
     length = int.from_bytes(head[1:5], "big")
-    if first in _SASL_STATES and 0 < length <= _LONGEST_MECHANISM and _is_capital(fourth):
+    if (first in _SASL_STATES and 0 < length <= _LONGEST_MECHANISM and _is_capital(fourth)) or (
+        first in _SASL_REFUSALS and 0 < length <= _LONGEST_REASON and _is_printable(fourth)
+    ):
         cure = "this port has no SASL: unset hbase.thrift.security.qop and connect without Kerberos"
         raise UnsupportedProtocol("SASL", cure, _sasl_answer(cure))
     if first == 0 and second == 0 and _is_letter(third) and _is_letter(fourth):
@@ -118,3 +121,7 @@ def _is_capital(byte: int) -> bool:
 
 def _is_letter(byte: int) -> bool:
     return _is_capital(byte & 0xDF)
+
+
+def _is_printable(byte: int) -> bool:
+    return 0x20 <= byte < 0x7F

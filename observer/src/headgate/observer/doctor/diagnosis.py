@@ -170,8 +170,8 @@ class Diagnosis:
     def _conversation(self, step: str, host: str, port: int, wanted: _Wanted) -> Iterator[Finding]:
         report = asyncio.run(probe(host, port, seconds=_PROBE_SECONDS))
         tls = None
-        refuses_plain = any(TLS_ONLY in each.complaint for each in report.ways)
-        if refuses_plain or (not report.ways and report.else_ in ("TLS", "closed", "")):
+        refuses_plain = any(TLS_ONLY in each.complaint for each in report.results)
+        if refuses_plain or (not report.results and report.else_ in ("TLS", "closed", "")):
             if asyncio.run(speaks_tls(host, port, seconds=_PROBE_SECONDS)):
                 files = wanted.tls
                 if files is None:
@@ -192,26 +192,26 @@ class Diagnosis:
                 report = asyncio.run(
                     probe(host, port, seconds=_PROBE_SECONDS, tls=tls, server_name=named)
                 )
-                if not report.ways:
+                if not report.results:
                     text = "ends the connection after TLS' handshake"
                     cure = "show a client certificate that it knows: --cert and --key"
                     yield problem(step, text, cure)
                     return
             elif report.else_ == "TLS":
                 report = ProbeReport((), "TLS, and refuses a handshake")
-        if not report.ways:
+        if not report.results:
             yield speaks_something_else(step, report.else_, _PROBE_SECONDS)
             return
-        served = [each for each in report.ways if not each.complaint]
+        served = [each for each in report.results if not each.complaint]
         if not served:
-            complaint = report.ways[0].complaint
+            complaint = report.results[0].complaint
             text = f"an observer answers, but cannot serve: {complaint.removeprefix('headgate: ')}"
             yield problem(step, text, "start HBase's Thrift server, or correct upstream")
             return
         first = served[0]
         found = first.dialect or wanted.dialect or Dialect.THRIFT1
-        ways = ", ".join(str(each.way) for each in served)
-        yield dialect_finding(step, ways, found, wanted.dialect)
+        formats = ", ".join(str(each.format) for each in served)
+        yield dialect_finding(step, formats, found, wanted.dialect)
         name = first.observer.observer if first.observer is not None else None
         yield between(step, name, wanted.observer)
         if first.observer is not None and first.observer.compiled is not None:
@@ -220,7 +220,7 @@ class Diagnosis:
             cure = f"remove [{wanted.listener}.upstream_tls] from the observer's file"
             yield problem(step, "speaks no TLS, and the observer does", cure)
         if name is not None and self._reached is None:
-            self._reached = Reached(host, port, first.way, found, tls, name)
+            self._reached = Reached(host, port, first.format, found, tls, name)
 
     # -- the observer's own host
 

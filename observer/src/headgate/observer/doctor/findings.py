@@ -55,9 +55,9 @@ def unreachable(step: str, error: OSError, seconds: float, *, served: bool) -> F
     return problem(step, f"cannot be reached: {error.strerror or error}", "check the network")
 
 
-def dialect_finding(step: str, ways: str, found: Dialect, wanted: Dialect | None) -> Finding:
+def dialect_finding(step: str, formats: str, found: Dialect, wanted: Dialect | None) -> Finding:
     """Compare the dialect that is spoken with the one that is expected; None: any."""
-    text = f"speaks {found.value}, {ways}"
+    text = f"speaks {found.value}, {formats}"
     if wanted is None or found is wanted:
         return ok(step, text)
     cure = f"point it at HBase's {wanted.value} server, or use [{found.value}]"

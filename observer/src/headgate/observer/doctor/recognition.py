@@ -1,4 +1,4 @@
-"""What a Thrift address speaks, found out by asking it in every way with harmless reads."""
+"""What a Thrift address speaks, found out by asking it in every format with harmless reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from headgate.observer.sessions.identification import (
     Identification,
     decode_identification,
 )
-from headgate.observer.upstreams.asking import PING, call
+from headgate.observer.upstreams.asking import (
+    FORMATS,
+    PING,
+    ReplyKind,
+    call,
+    reply_kind,
+    service_of,
+)
+from headgate.observer.upstreams.formats import CURES
 from headgate.wire import (
     I32,
     I64,
@@ -24,50 +32,33 @@ from headgate.wire import (
     STRUCT,
     Cursor,
     Limits,
+    MalformedMessage,
+    Message,
     MessageReader,
     MessageType,
     Protocol,
     ProtocolError,
     Transport,
+    UnsupportedProtocol,
     WireFormat,
+    detect,
     to_binary,
 )
 
-_MOST: Final = 16 * 1024 * 1024  # bytes of a reply that is waited for
+_MOST: Final = 16 * 1024 * 1024
+"""Bytes of a reply that is waited for."""
+_HEAD: Final = 64
+"""Bytes that are kept of what an address sends: they show what it speaks."""
 _LIMITS: Final = Limits(max_frame=_MOST, max_string=_MOST)
 _GRACE_SECONDS: Final = 0.5
-_DIALECTS: Final = {1: Dialect.THRIFT1, 2: Dialect.THRIFT2}
-_SASL: Final = (3, 4)  # BAD and ERROR: how SASL answers what is not SASL
-_TLS_ALERT: Final = b"\x15\x03"
-_TLS_HANDSHAKE: Final = b"\x16\x03"
-
-
-class Way(Struct, frozen=True):
-    """One way to say the same: ``framed`` or ``buffered``, ``binary`` or ``compact``."""
-
-    framed: bool
-    compact: bool
-
-    @property
-    def format(self) -> WireFormat:
-        """What is written on the wire."""
-        return WireFormat(
-            Transport.FRAMED if self.framed else Transport.BUFFERED,
-            Protocol.COMPACT if self.compact else Protocol.BINARY,
-        )
-
-    def __str__(self) -> str:
-        """Return it as ``framed/compact``."""
-        return str(self.format)
-
-
-WAYS: Final = tuple(Way(framed, compact) for framed in (False, True) for compact in (False, True))
+_PLAIN: Final = WireFormat(Transport.BUFFERED, Protocol.BINARY)
+"""What headgate's own clients speak."""
 
 
 class ProbeResult(Struct, frozen=True):
-    """What a server answered to a probe in one way."""
+    """What a server answered to a probe in one format."""
 
-    way: Way
+    format: WireFormat
     dialect: Dialect | None
     """None where it does not say."""
     observer: Identification | None
@@ -79,13 +70,13 @@ class ProbeResult(Struct, frozen=True):
 
 
 class ProbeReport(Struct, frozen=True):
-    """What an address answered to probes in every way."""
+    """What an address answered to probes in every format."""
 
-    ways: tuple[ProbeResult, ...] = ()
-    """Those in which it answered."""
+    results: tuple[ProbeResult, ...] = ()
+    """One for each format in which it answered."""
     else_: str = ""
-    """Where it answered in no way: ``TLS``, ``HTTP``, ``SASL``, ``closed``, what it sent, or empty
-    where it was silent."""
+    """What it does instead, if it answered in no format: ``TLS``, ``HTTP``, ``SASL``, ``closed``,
+    what it sent, or empty if it was silent."""
 
 
 class Unanswered(ConnectionError):
@@ -98,51 +89,49 @@ class Unanswered(ConnectionError):
 
 
 class Reply(Struct, frozen=True):
-    """A reply's struct: values by field, structs within it likewise."""
+    """A reply and the values of its struct by field, those of structs within it likewise."""
 
+    message: Message
     fields: dict[int, Any]
-    exception: bool
-    """Whether it is Thrift's own exception: field 1 is its text."""
 
 
 class Conversation:
-    """One connection on which requests are asked one by one."""
+    """One connection on which requests are asked one by one, in one format."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, format_: WireFormat
     ) -> None:
-        """Speak over streams in one way."""
         self._reader = reader
         self._writer = writer
-        self._way = way
+        self._format = format_
+        self._replies = MessageReader(_LIMITS, format_.transport)
 
     async def ask(self, name: str, arguments: bytes = b"\x00") -> Reply:
         r"""Return the reply to a call with a struct in binary; ``\x00`` is an empty one.
 
         Raises:
-            Unanswered: no reply came.
+            Unanswered: no reply came in the format of the call.
         """
-        message = call(self._way.format, name, arguments)
-        data = b""
+        said = b""
         try:
-            self._writer.write(message)
+            self._writer.write(call(self._format, name, arguments))
             await self._writer.drain()
-            while True:
+            while (message := self._replies.next_message()) is None:
                 chunk = await self._reader.read(65536)
                 if not chunk:
-                    raise Unanswered(data, "closed the connection")
-                data += chunk
-                try:
-                    return _read_reply(data, self._way)
-                except IndexError:
-                    if len(data) > _MOST:
-                        raise Unanswered(data, "did not come to an end") from None
-                except ValueError:
-                    raise Unanswered(data, "went on") from None
+                    break
+                said = (said + chunk)[:_HEAD]
+                self._replies.feed(chunk)
+            reply = None if message is None else read_reply(message, self._format)
+        except ProtocolError:
+            raise Unanswered(said, "went on") from None
         except OSError as error:
-            raise Unanswered(data, f"broke the connection ({error.strerror or error})") from error
+            raise Unanswered(said, f"broke the connection ({error.strerror or error})") from error
         except asyncio.CancelledError:
-            raise Unanswered(data, "did not answer") from None
+            raise Unanswered(said, "did not answer") from None
+        if reply is None:
+            raise Unanswered(said, "closed the connection")
+        return reply
 
     def close(self) -> None:
         """End the connection."""
@@ -150,7 +139,7 @@ class Conversation:
 
 
 async def converse(
-    host: str, port: int, way: Way, *, tls: ssl.SSLContext | None, server_name: str = ""
+    host: str, port: int, format_: WireFormat, *, tls: ssl.SSLContext | None, server_name: str = ""
 ) -> Conversation:
     """Connect and return the conversation.
 
@@ -159,17 +148,16 @@ async def converse(
     """
     name = (server_name or host) if tls is not None else None
     reader, writer = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
-    return Conversation(reader, writer, way)
+    return Conversation(reader, writer, format_)
 
 
 async def recognise(host: str, port: int, *, seconds: float) -> ProbeResult:
-    """Return who answers at an address in the way that headgate's own clients speak.
+    """Return who answers at an address in the format that headgate's own clients speak.
 
     Raises:
         OSError: nobody answers so within that time.
     """
-    plainly = _probe_way(host, port, Way(framed=False, compact=False), None, "")
-    return await asyncio.wait_for(plainly, seconds)
+    return await asyncio.wait_for(_probe_format(host, port, _PLAIN, None, ""), seconds)
 
 
 async def probe(
@@ -180,8 +168,11 @@ async def probe(
     tls: ssl.SSLContext | None = None,
     server_name: str = "",
 ) -> ProbeReport:
-    """Return in which ways an address answers, each asked on a connection of its own."""
-    tasks = [asyncio.ensure_future(_probe_way(host, port, way, tls, server_name)) for way in WAYS]
+    """Return in which formats an address answers, each asked on a connection of its own."""
+    tasks = [
+        asyncio.ensure_future(_probe_format(host, port, format_, tls, server_name))
+        for format_ in FORMATS
+    ]
     ending = time.monotonic() + seconds
     waiting = set(tasks)
     while waiting and time.monotonic() < ending:
@@ -200,12 +191,12 @@ async def probe(
     for failure in failures:
         if not isinstance(failure, Unanswered | OSError | asyncio.CancelledError):
             raise failure
-    ways = tuple(each for each in asked if isinstance(each, ProbeResult))
-    if ways:
-        return ProbeReport(ways)
+    results = tuple(each for each in asked if isinstance(each, ProbeResult))
+    if results:
+        return ProbeReport(results)
     said = {each.said for each in failures if isinstance(each, Unanswered)}
     why = {each.why for each in failures if isinstance(each, Unanswered)}
-    found = next(filter(None, map(_recognise, sorted(said))), "")
+    found = next(filter(None, map(_spoken, sorted(said))), "")
     if found:
         return ProbeReport((), found)
     heard = max(said, key=len, default=b"")
@@ -237,75 +228,63 @@ async def _speaks_http(host: str, port: int, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(b"GET / HTTP/1.0\r\n\r\n")
-            said = await reader.read(5)
+            said = await reader.read(_HEAD)
             writer.close()
     except (OSError, TimeoutError):
         return False
-    return said == b"HTTP/"
+    return _spoken(said) == "HTTP"
 
 
-def _recognise(said: bytes) -> str:
-    if said[:2] in (_TLS_ALERT, _TLS_HANDSHAKE):
-        return "TLS"
-    if said[:5] == b"HTTP/":
-        return "HTTP"
-    length = int.from_bytes(said[1:5], "big")
-    if said[:1] and said[0] in _SASL and len(said) >= 5 and 0 < length < 4096:
-        return "SASL"
+def _spoken(said: bytes) -> str:
+    """Return what an address speaks that HBase's settings turn on and off; empty: nothing such."""
+    try:
+        detect(said)
+    except UnsupportedProtocol as error:
+        return error.spoken if error.spoken in CURES else ""
+    except ProtocolError:
+        return ""
     return ""
 
 
-async def _probe_way(
-    host: str, port: int, way: Way, tls: ssl.SSLContext | None, server_name: str
+async def _probe_format(
+    host: str, port: int, format_: WireFormat, tls: ssl.SSLContext | None, server_name: str
 ) -> ProbeResult:
-    conversation = await converse(host, port, way, tls=tls, server_name=server_name)
+    conversation = await converse(host, port, format_, tls=tls, server_name=server_name)
     try:
         began = time.perf_counter()
         reply = await conversation.ask(PING)
         took = time.perf_counter() - began
-        if reply.exception and _text(reply).startswith("headgate: "):
-            return ProbeResult(way, None, None, took, _text(reply))
-        number = None if reply.exception else reply.fields.get(0)
-        dialect = _DIALECTS.get(number) if isinstance(number, int) else None
+        text = _text(reply.fields.get(1))
+        if reply_kind(reply.message) is ReplyKind.EXCEPTION and text.startswith("headgate: "):
+            return ProbeResult(format_, None, None, took, text)
+        dialect = service_of(reply.message)
         if dialect is None:
             # HBase before 2.2 does not know the method.
-            tables = await conversation.ask("getTableNames")
-            dialect = Dialect.THRIFT2 if tables.exception else Dialect.THRIFT1
-        named = await conversation.ask(IDENTIFY)
-        text = named.fields.get(0)
-        observer = decode_identification(text) if isinstance(text, bytes) else None
-        return ProbeResult(way, dialect, observer, took)
+            kind = reply_kind((await conversation.ask("getTableNames")).message)
+            dialect = Dialect.THRIFT2 if kind is ReplyKind.EXCEPTION else Dialect.THRIFT1
+        named = (await conversation.ask(IDENTIFY)).fields.get(0)
+        observer = decode_identification(named) if isinstance(named, bytes) else None
+        return ProbeResult(format_, dialect, observer, took)
     finally:
         conversation.close()
 
 
-def _text(reply: Reply) -> str:
-    text = reply.fields.get(1, b"")
-    return text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else ""
+def _text(value: object) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else ""
 
 
-def _read_reply(data: bytes, way: Way) -> Reply:
-    """Return the reply that the bytes are.
+def read_reply(message: Message, format_: WireFormat) -> Reply:
+    """Return the reply that a message is.
 
     Raises:
-        IndexError: more bytes are needed.
-        ValueError: this is no reply in that way.
+        ProtocolError: it is none in the protocol of the format, or its struct makes no sense.
     """
-    reader = MessageReader(_LIMITS, way.format.transport)
-    try:
-        reader.feed(data)
-        message = reader.next_message()
-        if message is None:
-            raise IndexError
-        if message.type not in (MessageType.REPLY, MessageType.EXCEPTION):
-            raise ValueError("no reply")
-        if message.protocol is not way.format.protocol:
-            raise ValueError("no message of the protocol")
-        message = to_binary(message)
-        fields = _read_struct(Cursor(message.raw, message.body))
-    except ProtocolError as error:
-        raise ValueError(str(error)) from error
-    return Reply(fields, message.type is MessageType.EXCEPTION)
+    if message.type not in (MessageType.REPLY, MessageType.EXCEPTION):
+        raise MalformedMessage("no reply")
+    if message.protocol is not format_.protocol:
+        raise MalformedMessage("no message of the protocol")
+    message = to_binary(message)
+    return Reply(message, _read_struct(Cursor(message.raw, message.body)))
 
 
 def _read_struct(cursor: Cursor) -> dict[int, Any]:

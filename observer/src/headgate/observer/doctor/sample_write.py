@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from msgspec import Struct
 
 from headgate.hbase import Dialect
-from headgate.observer.doctor.recognition import Conversation, Reply, Way, converse
-from headgate.wire import StructWriter
+from headgate.observer.doctor.recognition import Conversation, converse
+from headgate.wire import Protocol, StructWriter, WireFormat
 
 _SECONDS: Final = 15.0
 
@@ -22,7 +22,7 @@ class Reached(Struct, frozen=True):
 
     host: str
     port: int
-    way: Way
+    format: WireFormat
     dialect: Dialect
     tls: ssl.SSLContext | None
     observer: str
@@ -51,9 +51,9 @@ async def write_and_read(
         TimeoutError: it took too long.
     """
     async with asyncio.timeout(_SECONDS):
-        # A way of its own: requests are only written in binary here, and observers take it.
-        way = Way(reached.way.framed, compact=False)
-        conversation = await converse(reached.host, reached.port, way, tls=reached.tls)
+        # Observers take binary from everybody.
+        format_ = WireFormat(reached.format.transport, Protocol.BINARY)
+        conversation = await converse(reached.host, reached.port, format_, tls=reached.tls)
         try:
             before = clock()
             began = time.perf_counter()
@@ -61,8 +61,7 @@ async def write_and_read(
             await _demand(conversation, *put)
             took = time.perf_counter() - began
             after = clock()
-            reply = await _demand(conversation, *get)
-            stamp = newest(reply)
+            stamp = newest(await _demand(conversation, *get))
             await _demand(conversation, *delete)
         finally:
             conversation.close()
@@ -95,19 +94,20 @@ def _requests(
     )
 
 
-async def _demand(conversation: Conversation, name: str, arguments: bytes) -> Reply:
-    reply = await conversation.ask(name, arguments)
-    error = next((value for number, value in reply.fields.items() if number and value), None)
+async def _demand(conversation: Conversation, name: str, arguments: bytes) -> dict[int, Any]:
+    """Return the fields of a reply that is no error."""
+    fields = (await conversation.ask(name, arguments)).fields
+    error = next((value for number, value in fields.items() if number and value), None)
     if error is not None:
         text = error.get(1, b"") if isinstance(error, dict) else error
         said = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else "an error"
         raise ValueError(f"{name} was refused: {said.splitlines()[0] if said else 'no reason'}")
-    return reply
+    return fields
 
 
-def newest(reply: Reply) -> float | None:
-    """Return the newest timestamp in the reply to a get, in Unix seconds."""
-    found = reply.fields.get(0)
+def newest(fields: Mapping[int, Any]) -> float | None:
+    """Return the newest timestamp in the fields of the reply to a get, in Unix seconds."""
+    found = fields.get(0)
     cells = found.get(2, []) if isinstance(found, dict) else found or []
     field = 4 if isinstance(found, dict) else 2
     stamps = [cell[field] / 1000 for cell in cells if isinstance(cell, dict) and field in cell]

@@ -6,10 +6,12 @@ import asyncio
 from enum import Enum
 from typing import Final, cast
 
+from headgate.hbase import Dialect
 from headgate.observer.upstreams.circles import Circle, arguments, circle_in
 from headgate.observer.upstreams.dialing import Dialed, Dialer
 from headgate.observer.upstreams.pool import Upstream
 from headgate.wire import (
+    I32,
     Cursor,
     Message,
     MessageReader,
@@ -35,6 +37,10 @@ FORMATS: Final = tuple(
     for protocol in (Protocol.BINARY, Protocol.COMPACT)
 )
 """What HBase's Thrift servers may speak, in the order in which it is tried."""
+
+
+_SERVICES: Final = {1: Dialect.THRIFT1, 2: Dialect.THRIFT2}
+"""HBase's ``TThriftServerType``."""
 
 
 class ReplyKind(Enum):
@@ -98,6 +104,18 @@ def reply_kind(reply: Message) -> ReplyKind:
     reply = to_binary(reply)
     cursor = Cursor(reply.raw, reply.body)
     return ReplyKind.RESULT if cursor.next_field() and not cursor.field_id else ReplyKind.ERROR
+
+
+def service_of(reply: Message) -> Dialect | None:
+    """Return which of HBase's services answered a ping; None if it is too old to say."""
+    try:
+        if reply_kind(reply) is not ReplyKind.RESULT:
+            return None
+        reply = to_binary(reply)
+        cursor = Cursor(reply.raw, reply.body)
+        return _SERVICES.get(cursor.i32()) if cursor.next_field() == I32 else None
+    except ProtocolError:
+        return None
 
 
 class _Question(Dialed):

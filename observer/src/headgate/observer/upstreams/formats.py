@@ -10,34 +10,23 @@ from msgspec import Struct
 
 from headgate.hbase import Dialect
 from headgate.observer.config import Listener, UpstreamProtocol, UpstreamTransport
-from headgate.observer.upstreams.asking import FORMATS, PING, ReplyKind, ask, reply_kind
+from headgate.observer.upstreams.asking import FORMATS, PING, ask, service_of
 from headgate.observer.upstreams.circles import Circle
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.pool import Upstream, UpstreamHealth
-from headgate.wire import (
-    Cursor,
-    Message,
-    Protocol,
-    ProtocolError,
-    Transport,
-    UnsupportedProtocol,
-    WireFormat,
-    to_binary,
-)
+from headgate.wire import Protocol, Transport, UnsupportedProtocol, WireFormat
 
 _log = structlog.get_logger("headgate.observer.upstreams.formats")
 
 _ANSWER_SECONDS: Final = 2.0
 """For one question: the server answers it by itself, without HBase."""
 
-_TYPES: Final = {1: Dialect.THRIFT1, 2: Dialect.THRIFT2}
-"""HBase's ``TThriftServerType``."""
-
-_CURES: Final = {
+CURES: Final = {
     "HTTP": "unset hbase.regionserver.thrift.http there",
     "SASL": "unset hbase.thrift.security.qop there",
     "TLS": "unset hbase.thrift.ssl.enabled there, or set up TLS to the upstream",
 }
+"""What HBase's Thrift servers may be set to speak instead of plain Thrift, and how to end that."""
 
 _TRANSPORTS: Final = {
     UpstreamTransport.FRAMED: Transport.FRAMED,
@@ -104,7 +93,7 @@ class UpstreamFormats:
         found, wanted = detected.format, self.wanted(client)
         place = f"[{self.dialect.value}]"
         if detected.foreign:
-            cure = _CURES.get(detected.foreign, "set it to binary or compact Thrift")
+            cure = CURES.get(detected.foreign, "set it to binary or compact Thrift")
             return (
                 f"the HBase Thrift server at {upstream.address} speaks {detected.foreign}; {cure}"
             )
@@ -175,7 +164,7 @@ class UpstreamFormats:
                 silent = error
             else:
                 if reply is not None:
-                    found = DetectedFormat(format_, _service(reply))
+                    found = DetectedFormat(format_, service_of(reply))
                     self._note(upstream, before, found)
                     return found
         self.forget(upstream)
@@ -209,15 +198,3 @@ class UpstreamFormats:
             f"[{self.dialect.value}] upstream = {upstream.address} is HBase's "
             f"{detected.dialect.value} server; put it under [{detected.dialect.value}]"
         )
-
-
-def _service(reply: Message) -> Dialect | None:
-    try:
-        if reply_kind(reply) is not ReplyKind.RESULT:
-            return None
-        reply = to_binary(reply)
-        cursor = Cursor(reply.raw, reply.body)
-        cursor.next_field()
-        return _TYPES.get(cursor.i32())
-    except ProtocolError:
-        return None
