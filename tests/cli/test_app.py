@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from headgate.events import RELEASE
+
 
 def run(*arguments: str, before: str = "", environment: dict[str, str] | None = None):
     program = f"{before}\nfrom headgate.cli import main\nmain()"
@@ -56,7 +58,7 @@ def test_who_asks_an_agent_waits_for_no_library_of_numbers() -> None:
 
 
 def test_the_version_is_printed() -> None:
-    assert run("--version").stdout.startswith("headgate ")
+    assert run("--version").stdout == f"headgate {RELEASE}\n"
 
 
 def test_a_misspelt_command_is_answered_with_the_one_meant() -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import strategies as st
 
 from headgate.events import (
+    VERSION,
     BarrierMark,
     BarrierRequest,
     Container,
@@ -23,6 +24,7 @@ from headgate.events import (
     WatchList,
 )
 
+VERSIONS = st.just(VERSION)
 COUNTS = st.integers(0, 2**63 - 1)
 SMALL = st.integers(0, 20)
 TIMES = st.floats(0, 1e11)
@@ -63,7 +65,7 @@ def batches(draw):
         return tuple(draw(st.lists(values, min_size=cells, max_size=cells)))
 
     return UpdateBatch(
-        version=draw(st.integers(1, 9)),
+        version=VERSION,
         observer=draw(TEXTS),
         epoch=draw(COUNTS),
         sequence=draw(COUNTS),
@@ -79,7 +81,7 @@ def batches(draw):
     )
 
 
-WHO = (st.integers(1, 9), TEXTS, COUNTS, COUNTS)
+WHO = (VERSIONS, TEXTS, COUNTS, COUNTS)
 UPDATE_MESSAGES = st.one_of(
     batches(),
     st.builds(
@@ -92,7 +94,7 @@ UPDATE_MESSAGES = st.one_of(
         TIMES,
         TEXTS,
     ),
-    st.builds(BarrierMark, *WHO, TEXTS),
+    st.builds(BarrierMark, *WHO, TEXTS, SMALL),
     st.builds(Gap, *WHO, TEXTS, TIMES, TIMES, TEXTS),
 )
 ITEMS = st.builds(Item, TEXTS, st.none() | BYTES, st.none() | BYTES, BYTES, st.none() | BYTES)
@@ -101,20 +103,18 @@ NOTIFIES = st.builds(Notify, TEXTS, st.lists(TEXTS, max_size=2).map(tuple))
 CONTROL_MESSAGES = st.one_of(
     st.builds(
         WatchList,
-        st.integers(1, 9),
+        VERSIONS,
         TEXTS,
         COUNTS,
         st.lists(st.builds(Watch, TEXTS, st.booleans(), st.none() | NOTIFIES), max_size=3).map(
             tuple
         ),
     ),
-    st.builds(
-        BarrierRequest, st.integers(1, 9), TEXTS, st.lists(TEXTS, max_size=3).map(tuple), TEXTS
-    ),
-    st.builds(Fence, st.integers(1, 9), TEXTS, TEXTS, COUNTS),
+    st.builds(BarrierRequest, VERSIONS, TEXTS, st.lists(TEXTS, max_size=3).map(tuple), TEXTS),
+    st.builds(Fence, VERSIONS, TEXTS, TEXTS, COUNTS),
     st.builds(
         Gate,
-        st.integers(1, 9),
+        VERSIONS,
         TEXTS,
         TEXTS,
         TEXTS,
@@ -125,7 +125,7 @@ CONTROL_MESSAGES = st.one_of(
     ),
     st.builds(
         ObserverLease,
-        st.integers(1, 9),
+        VERSIONS,
         TEXTS,
         COUNTS,
         TIMES,

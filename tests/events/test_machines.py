@@ -20,3 +20,8 @@ def test_a_sample_is_read_back():
 def test_other_bytes_are_no_sample(data):
     with pytest.raises(MalformedEvent, match="not a machine's load"):
         decode_machine(data)
+
+
+def test_a_newer_sample_is_refused():
+    with pytest.raises(MalformedEvent, match="a newer headgate wrote it"):
+        decode_machine(encode_machine(MachineLoad(VERSION + 1, "spark-7", 5.5)))

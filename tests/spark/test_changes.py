@@ -183,7 +183,7 @@ def test_an_emptied_table_and_a_gap_change_everything() -> None:
 def test_a_disabled_table_and_a_barrier_change_nothing() -> None:
     cells = changed()
     cells.add(TableChange(1, "o", 1, 0, 1, "t", TableChangeKind.DISABLED, Outcome.APPLIED, 0.0), 0)
-    cells.add(BarrierMark(1, "o", 1, 1, "b"), 0)
+    cells.add(BarrierMark(1, "o", 1, 1, "b", 1), 0)
 
     assert not cells.everything
     assert cells.cells == {}

@@ -191,7 +191,7 @@ def test_modules_are_read_again_when_somebody_asks(world: World) -> None:
 def test_records_of_a_table_that_was_dropped_are_passed_over(world: World, two_steps: str) -> None:
     agent = started(world)
     late = FeedRecord(
-        "headgate.updates.none", 0, 0, BarrierMark(1, "observer", 1, 0, "b"), world.now
+        "headgate.updates.none", 0, 0, BarrierMark(1, "observer", 1, 0, "b", 1), world.now
     )
     ask(agent, lambda runtime, now: runtime.consume([late], now))
     feed(world)

@@ -14,7 +14,7 @@ def barrier() -> Barrier[str]:
 
 
 def mark(observer: str = "o", epoch: int = 1) -> BarrierMark:
-    return BarrierMark(1, observer, epoch, 0, "b")
+    return BarrierMark(1, observer, epoch, 0, "b", 2)
 
 
 def lease(observer: str = "o", epoch: int = 1, *, ended: bool = False) -> ObserverLease:

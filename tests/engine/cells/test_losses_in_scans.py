@@ -36,8 +36,8 @@ def gap(tester):
 
 
 def missing(tester):
-    tester.publish("in", BarrierMark(VERSION, "o", 1, 0, "id"))
-    return tester.publish("in", BarrierMark(VERSION, "o", 1, 7, "id"))
+    tester.publish("in", BarrierMark(VERSION, "o", 1, 0, "id", 1))
+    return tester.publish("in", BarrierMark(VERSION, "o", 1, 7, "id", 1))
 
 
 def reset(tester):

@@ -189,7 +189,7 @@ class Log:
             case ("unknown", table, part):
                 batch = self._batch(table, None, [part], Outcome.UNKNOWN)
                 return self._append(table, batch)
-        return self._append("t", BarrierMark(VERSION, "o", 1, self._next("t"), "b"))
+        return self._append("t", BarrierMark(VERSION, "o", 1, self._next("t"), "b", 1))
 
     def _next(self, table: str) -> int:
         self._sequence[table] += 1

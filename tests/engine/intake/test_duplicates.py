@@ -216,7 +216,7 @@ def test_the_first_sequence_seen_is_no_gap(pair):
 def test_marks_and_recovered_messages_make_no_gap(pair):
     tester = pair(BOUND)
     tester.publish("in", batch(1))
-    tester.publish("in", BarrierMark(VERSION, "o", 1, 1, "id"))
+    tester.publish("in", BarrierMark(VERSION, "o", 1, 1, "id", 1))
     tester.publish("in", replace(batch(2, sequence=77), recovered=True))
     tester.publish("in", batch(3, sequence=2))
     assert tester.decisions() == []

@@ -170,7 +170,7 @@ def test_what_concerns_a_whole_table_is_told_in_words() -> None:
         *head, 5, "t", TableChangeKind.FAMILY_DROPPED, Outcome.APPLIED, NOON, family="f"
     )
     gap = Gap(*head, "t", NOON - 60, NOON, "the journal was full")
-    told = [line for m in (change, gap, BarrierMark(*head, "b-1")) for line in shown(m)]
+    told = [line for m in (change, gap, BarrierMark(*head, "b-1", 1)) for line in shown(m)]
     assert [line.kind for line in told] == ["table", "gap", "barrier"]
     texts = [line.text for line in told if isinstance(line, NoteLine)]
     assert texts[0] == "family-dropped, family f: applied"

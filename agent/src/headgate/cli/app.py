@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from importlib.metadata import version
 from typing import Annotated, Any, ClassVar
 
 try:
@@ -89,7 +88,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 -- Typer calls it so
     if wanted:
-        typer.echo(f"headgate {version('headgate')}")
+        from headgate.events import RELEASE
+
+        typer.echo(f"headgate {RELEASE}")
         raise typer.Exit
 
 

@@ -1,10 +1,11 @@
 """The contract between observers and agents: updates, containers, cuts and control messages.
 
 Observers publish, agents consume; neither imports the other. Every message is a msgspec struct in
-msgpack with a version; a new field has a default, so that old readers skip it and new ones fill it.
+msgpack with a version. ``formats`` says what the versions of this and all other stored data mean.
 """
 
 from headgate.events.codec import (
+    MESSAGES,
     VERSION,
     MalformedEvent,
     decode_control,
@@ -33,6 +34,7 @@ from headgate.events.dated import (
     decode_dated,
     encode_dated,
 )
+from headgate.events.formats import RELEASE, NewerFormat, StoredFormat
 from headgate.events.keys import (
     REST_OF_ROW,
     KeyForm,
@@ -100,12 +102,14 @@ __all__ = [
     "GONE",
     "LATEST",
     "MACHINES_TOPIC",
+    "MESSAGES",
     "MORE_PARTITIONS",
     "NOTHING_DATED",
     "NOTIFY_ALL",
     "NOTIFY_FAMILY",
     "NO_TTL",
     "ORIGIN_ATTRIBUTE",
+    "RELEASE",
     "REST_OF_ROW",
     "SERVER_TIME",
     "VERSION",
@@ -124,12 +128,14 @@ __all__ = [
     "KeyForm",
     "MachineLoad",
     "MalformedEvent",
+    "NewerFormat",
     "Notify",
     "ObserverLease",
     "Origin",
     "OriginText",
     "Outcome",
     "RequestPart",
+    "StoredFormat",
     "TableChange",
     "TableChangeKind",
     "UnreadableKey",

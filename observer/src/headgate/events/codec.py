@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from headgate.events.control import ControlMessage
+from headgate.events.formats import NewerFormat, StoredFormat
 from headgate.events.origins import UNREADABLE
 from headgate.events.updates import RequestPart, UpdateBatch, UpdateMessage
 
-VERSION = 3
-"""Version of the messages that this code writes. Readers accept every version from 1 on."""
+MESSAGES: Final = StoredFormat("messages")
+"""Format of update messages, control messages and machines' loads."""
+VERSION: Final = MESSAGES.version
+"""Version of the messages that this code writes."""
+
+
+class _ArrayHead(Struct, array_like=True):
+    kind: str
+    version: int
+
+
+class _MapHead(Struct):
+    version: int
+
 
 _encoder = msgspec.msgpack.Encoder()
 _updates = msgspec.msgpack.Decoder(UpdateMessage)
 _control = msgspec.msgpack.Decoder(ControlMessage)
+_heads: Final = (msgspec.msgpack.Decoder(_ArrayHead), msgspec.msgpack.Decoder(_MapHead))
+"""Decode the version of a message that cannot be decoded otherwise."""
 
 
 _CELLS: Callable[[RequestPart], int] = attrgetter("cells")
@@ -24,7 +41,32 @@ _TTLS: Callable[[RequestPart], tuple[int, ...]] = attrgetter("ttls")
 
 
 class MalformedEvent(ValueError):
-    """A message that no version of headgate wrote, or one that was damaged."""
+    """A message that no headgate wrote, or a newer one, or one that was damaged."""
+
+
+def check_version(version: int) -> None:
+    """Accept the version of a message.
+
+    Raises:
+        MalformedEvent: this release does not read it.
+    """
+    if version != VERSION:
+        try:
+            MESSAGES.check(version)
+        except ValueError as error:
+            raise MalformedEvent(str(error)) from error
+
+
+def malformed(what: str, data: bytes, error: Exception) -> MalformedEvent:
+    """Return the error for bytes that cannot be decoded: a newer headgate may have made them."""
+    for head in _heads:
+        try:
+            MESSAGES.check(head.decode(data).version)
+        except NewerFormat as newer:
+            return MalformedEvent(str(newer))
+        except (ValueError, *UNREADABLE):
+            continue  # it does not even begin like a message
+    return MalformedEvent(f"not {what}: {error}")
 
 
 def encode_update(message: UpdateMessage) -> bytes:
@@ -36,12 +78,14 @@ def decode_update(data: bytes) -> UpdateMessage:
     """Return the message in the value of a record of a table's topic.
 
     Raises:
-        MalformedEvent: the bytes are no such message, or the columns of a batch do not agree.
+        MalformedEvent: the bytes are no such message, a newer headgate wrote it, or the columns of
+            a batch do not agree.
     """
     try:
         message: UpdateMessage = _updates.decode(data)
     except UNREADABLE as error:
-        raise MalformedEvent(f"not an update message: {error}") from error
+        raise malformed("an update message", data, error) from error
+    check_version(message.version)
     if isinstance(message, UpdateBatch):
         _check_columns(message)
     return message
@@ -78,10 +122,11 @@ def decode_control(data: bytes) -> ControlMessage:
     """Return the message in the value of a record of the control topic.
 
     Raises:
-        MalformedEvent: the bytes are no such message.
+        MalformedEvent: the bytes are no such message, or a newer headgate wrote it.
     """
     try:
         message: ControlMessage = _control.decode(data)
     except UNREADABLE as error:
-        raise MalformedEvent(f"not a control message: {error}") from error
+        raise malformed("a control message", data, error) from error
+    check_version(message.version)
     return message

@@ -71,8 +71,7 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     ``number`` counts the epoch's leases: who hears its own one again knows that it has heard all
     that was said before it. Where there are so many topics that one message has no room for them,
     others are in messages before it that have a ``part`` (1, 2 …), no number and nothing else.
-    ``incarnation`` is unlike that of any other process, so that two of one
-    name are noticed; versions that do not have it leave it empty.
+    ``incarnation`` is unlike that of any other process, so that two of one name are noticed.
     """
 
     version: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from headgate.events.codec import MalformedEvent
+from headgate.events.codec import check_version, malformed
 from headgate.events.origins import UNREADABLE
 
 
@@ -45,10 +45,11 @@ def decode_machine(data: bytes) -> MachineLoad:
     """Return the message in the value of a record of the machines topic.
 
     Raises:
-        MalformedEvent: the bytes are no such message.
+        MalformedEvent: the bytes are no such message, or a newer headgate wrote it.
     """
     try:
         message: MachineLoad = _decoder.decode(data)
     except UNREADABLE as error:
-        raise MalformedEvent(f"not a machine's load: {error}") from error
+        raise malformed("a machine's load", data, error) from error
+    check_version(message.version)
     return message

@@ -157,8 +157,8 @@ class BarrierMark(Struct, frozen=True, array_like=True, tag="barrier"):
     epoch: int
     sequence: int
     id: str
-    partitions: int = 0
-    """How many the topic has, by what the observer writes; 0 where it does not say."""
+    partitions: int
+    """Number of the topic's partitions over which the observer spreads rows."""
 
 
 class Gap(Struct, frozen=True, array_like=True, tag="gap"):

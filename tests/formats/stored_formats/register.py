@@ -1,0 +1,9 @@
+"""All formats that have samples, and the samples."""
+
+from __future__ import annotations
+
+from stored_formats import messages
+
+WITH_VERSIONS = (*messages.CASES,)
+BARE = (*messages.BARE,)
+CASES = (*WITH_VERSIONS, *BARE)
