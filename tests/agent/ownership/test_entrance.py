@@ -23,7 +23,7 @@ from headgate.observer.doctor.recognition import ProbeResult
 from headgate.observer.sessions.identification import Identification
 from headgate.wire import Protocol, Transport, WireFormat
 
-OBSERVER = Identification("observer", 1)
+OBSERVER = Identification("observer", 1, compiled=False)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, by: Identification | None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stored_formats import messages
+from stored_formats import journal, messages
 
-WITH_VERSIONS = (*messages.CASES,)
+WITH_VERSIONS = (*messages.CASES, *journal.CASES)
 BARE = (*messages.BARE,)
 CASES = (*WITH_VERSIONS, *BARE)

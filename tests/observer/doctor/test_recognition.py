@@ -137,7 +137,7 @@ def test_an_old_server_that_does_not_say_its_type_is_told_by_a_method(format_: W
 
 @pytest.mark.parametrize("format_", FORMATS, ids=str)
 def test_an_observer_in_between_says_its_name(format_: WireFormat) -> None:
-    identification = Identification("o1", 7)
+    identification = Identification("o1", 7, compiled=True)
     known = {
         b"getThriftServerType": number(1),
         IDENTIFY.encode(): text(0, encode_identification(identification)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journals import crash, damaged, left_in, opened, put, read_segment, read_whole
 
-from headgate.observer.recording.epochs import open_epochs
+from headgate.observer.recording.epochs import PROGRESS_BYTES, open_epochs
+from headgate.observer.recording.journal_errors import JournalError
+from headgate.observer.recording.segments import ASIDE_MAGIC, SEGMENT, header_of
 
 
 def damage_of(directory: Path) -> tuple[list[int], str]:
@@ -20,7 +23,7 @@ def damage_of(directory: Path) -> tuple[list[int], str]:
 
 def test_a_damaged_record_costs_only_itself_and_is_told(tmp_path: Path) -> None:
     journal = opened(tmp_path)
-    sizes = [16]
+    sizes = [SEGMENT.size]
     for request in (b"first", b"second " + bytes(100), b"third", b"fourth"):
         put(journal, request)
         (segment,) = tmp_path.glob("*.segment")
@@ -70,7 +73,7 @@ def test_what_is_damaged_below_the_watermark_is_of_no_interest(tmp_path: Path) -
     crash(journal)
     (segment,) = tmp_path.glob("*.segment")
     data = bytearray(segment.read_bytes())
-    data[46] ^= 1
+    data[SEGMENT.size + 30] ^= 1
     segment.write_bytes(data)
     assert damage_of(tmp_path) == ([1], "")
 
@@ -115,16 +118,50 @@ def test_bytes_that_became_others_lose_no_request_silently(
     assert found == requests or damage
 
 
-def test_a_segment_of_another_format_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_segment_whose_version_is_damaged_is_told_and_not_read(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     put(journal, b"a")
     crash(journal)
     (path,) = tmp_path.glob("*.segment")
     data = path.read_bytes()
-    assert damaged(tmp_path, path, data[:3] + b"9" + data[4:]) == (
+    assert damaged(tmp_path, path, data[:3] + b"\x02" + data[4:]) == (
         [],
         "requests 0 to 0 cannot be read",
     )
+
+
+def of_next_version(record: bytes) -> bytes:
+    """A header or a slot whose checksum is right and whose version is another."""
+    newer = record[:3] + b"\x02" + record[4:-4]
+    return newer + zlib.crc32(newer).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("suffix", [".segment", ".aside"])
+def test_requests_that_a_newer_headgate_kept_are_neither_read_nor_removed(
+    tmp_path: Path, suffix: str
+) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"a")
+    crash(journal)
+    (path,) = tmp_path.glob("*.segment")
+    data = path.read_bytes()
+    if suffix == ".aside":
+        path = path.rename(path.with_suffix(suffix))
+        data = header_of(ASIDE_MAGIC, journal.epoch, 1) + data[SEGMENT.size :]
+    newer = of_next_version(data[: SEGMENT.size]) + data[SEGMENT.size :]
+    with pytest.raises(JournalError, match=f"{path.name}: .*a newer headgate wrote it"):
+        damaged(tmp_path, path, newer)
+    assert path.read_bytes() == newer
+
+
+def test_a_watermark_that_a_newer_headgate_wrote_is_refused(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"a")
+    crash(journal)
+    (path,) = tmp_path.glob("*.watermark")
+    slot = path.read_bytes()[: PROGRESS_BYTES // 2]
+    with pytest.raises(JournalError, match=f"{path.name}: .*a newer headgate wrote it"):
+        damaged(tmp_path, path, of_next_version(slot))
 
 
 def test_a_segment_that_was_cut_is_told_as_far_as_it_was_written_down(tmp_path: Path) -> None:

@@ -99,6 +99,16 @@ def test_gaps_that_cannot_be_read_are_not_taken_for_none(tmp_path: Path) -> None
         opened(tmp_path).open_epochs()
 
 
+def test_gaps_that_a_newer_headgate_wrote_are_refused(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.save_gaps({"t": 7.0})
+    crash(journal)
+    (path,) = tmp_path.glob("*.gaps")
+    path.write_bytes(b'{"version": 2, "passed": ["t"]}')
+    with pytest.raises(JournalError, match=f"{path.name}: .*a newer headgate wrote it"):
+        opened(tmp_path).open_epochs()
+
+
 def test_a_gap_is_on_the_disk_before_its_name_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,7 @@ def test_the_watermark_has_its_place_on_the_disk_before_there_is_one(tmp_path: P
         journal.settle(put(journal, b"a"))
         journal.save_watermark()
         sizes.append(path.stat().st_size)
-    assert sizes == [2 * 20] * 4  # two slots, written in turn
+    assert sizes == [2 * 24] * 4  # two slots, written in turn
 
 
 def test_what_must_reach_the_disk_is_known_though_a_new_segment_cannot_begin(

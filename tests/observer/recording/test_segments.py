@@ -31,9 +31,8 @@ def test_a_damaged_byte_anywhere_is_noticed(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     put(journal, b"first request")
     (path,) = tmp_path.glob("*.segment")
-    start = 16
     data = bytearray(path.read_bytes())
-    for position in range(start, len(data)):
+    for position in range(SEGMENT.size, len(data)):
         data[position] ^= 0x40
         segment = read_segment(bytes(data), 0)
         read = [intent.request for intent in segment.intents]

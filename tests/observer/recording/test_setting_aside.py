@@ -22,6 +22,7 @@ from headgate.observer.publishing.unpublished import UnpublishedWrites
 from headgate.observer.recording import asides
 from headgate.observer.recording.dropped import DroppedTables
 from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.journal_errors import JournalError
 from headgate.observer.recording.setting_aside import SettingAside
 
 LIMIT = 64 << 10
@@ -388,3 +389,9 @@ def test_a_note_that_cannot_be_read_is_about_all_tables(tmp_path: Path) -> None:
     told = found.take("any")
     assert told is not None
     assert told.since == 0.0
+
+
+def test_a_note_that_a_newer_headgate_wrote_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dropped.json").write_bytes(b'{"version": 2, "all": true}')
+    with pytest.raises(JournalError, match=r"dropped\.json: .*a newer headgate wrote it"):
+        DroppedTables(tmp_path, UnpublishedWrites(), lambda save: save())

@@ -214,7 +214,7 @@ class Diagnosis:
         yield dialect_finding(step, formats, found, wanted.dialect)
         name = first.observer.observer if first.observer is not None else None
         yield between(step, name, wanted.observer)
-        if first.observer is not None and first.observer.compiled is not None:
+        if first.observer is not None:
             yield how_it_runs(step, compiled=first.observer.compiled)
         if wanted.observer is None and wanted.tls is not None and tls is None:
             cure = f"remove [{wanted.listener}.upstream_tls] from the observer's file"

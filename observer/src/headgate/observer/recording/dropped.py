@@ -9,13 +9,23 @@ from typing import final
 
 import msgspec
 import structlog
+from msgspec import Struct
 
+from headgate.events import NewerFormat
 from headgate.observer.publishing.unpublished import Unpublished, UnpublishedWrites
 from headgate.observer.recording.epochs import sync_directory
+from headgate.observer.recording.journal_errors import JournalError
+from headgate.observer.recording.segments import JOURNAL
 
 _log = structlog.get_logger("headgate.observer.recording.dropped")
 
 _NAME = "dropped.json"
+
+
+class _Dropped(Struct, frozen=True):
+    version: int
+    tables: dict[str, Unpublished]
+    """By name; under the empty one what holds for tables whose names are not known."""
 
 
 @final
@@ -32,7 +42,11 @@ class DroppedTables:
         unpublished: UnpublishedWrites,
         soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """Note again what an earlier epoch noted; ``soon`` has something called a little later."""
+        """Note again what an earlier epoch noted; ``soon`` has something called a little later.
+
+        Raises:
+            JournalError: a newer headgate noted it.
+        """
         self._path = directory / _NAME
         self._unpublished = unpublished
         self._soon = soon
@@ -47,10 +61,14 @@ class DroppedTables:
 
     def _read(self) -> dict[str, Unpublished]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Unpublished])
+            data = self._path.read_bytes()
+            JOURNAL.check_json(data)
+            return msgspec.json.decode(data, type=_Dropped).tables
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.MsgspecError) as error:
+        except NewerFormat as error:
+            raise JournalError(f"{self._path}: {error}") from error
+        except (OSError, ValueError) as error:
             # Which tables it named nobody knows: each may have lost events.
             _log.error("the note of dropped events cannot be read", file=str(self._path))
             return {"": Unpublished(0.0, f"the note of dropped events cannot be read: {error}")}
@@ -70,7 +88,7 @@ class DroppedTables:
                 self._path.unlink(missing_ok=True)
                 return
             with draft.open("wb") as file:
-                file.write(msgspec.json.encode(self._known))
+                file.write(msgspec.json.encode(_Dropped(JOURNAL.version, self._known)))
                 file.flush()
                 os.fsync(file.fileno())
             draft.rename(self._path)

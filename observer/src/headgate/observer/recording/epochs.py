@@ -13,21 +13,31 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from headgate.events import NewerFormat
 from headgate.observer.recording.journal_errors import JournalError
 from headgate.observer.recording.segments import (
     ASIDE_MAGIC,
-    SEGMENT,
+    JOURNAL,
     Intent,
     SegmentReader,
+    header_of,
+    read_header,
     record_of,
 )
 
-_PROGRESS = struct.Struct(">QQI")  # watermark, number of the next intent, checksum
-_WATERMARK = struct.Struct(">QI")  # without that number: of versions that did not write it down
+_MAGIC: Final = b"HGW"
+# magic, version, watermark, number of the next intent; checksum of these
+_PROGRESS = struct.Struct(">3sBQQI")
 SEGMENT_SUFFIX: Final = ".segment"
 ASIDE: Final = ".aside"
 """Suffix of files of requests set aside, because Kafka takes no events of their tables."""
 _SLOTS: Final = 2  # written in turn, so that a torn write leaves the other
+
+
+class _Gaps(Struct, frozen=True):
+    version: int
+    since: dict[str, float]
+    """Unix seconds since which writes passed without events, by table."""
 
 
 class EpochProgress(Struct, frozen=True):
@@ -47,7 +57,7 @@ PROGRESS_BYTES: Final = _SLOTS * _PROGRESS.size
 
 def progress_record(progress: EpochProgress, count: int) -> tuple[bytes, int]:
     """Return what is written down the ``count``-th time, and where in the file."""
-    data = _PROGRESS.pack(progress.watermark, progress.next, 0)[:-4]
+    data = _PROGRESS.pack(_MAGIC, JOURNAL.version, progress.watermark, progress.next, 0)[:-4]
     return data + zlib.crc32(data).to_bytes(4, "big"), count % _SLOTS * _PROGRESS.size
 
 
@@ -76,16 +86,23 @@ def _read_progress(path: Path) -> EpochProgress:
         data = path.read_bytes()
     except FileNotFoundError:
         return EpochProgress()
-    form = _WATERMARK if len(data) == _SLOTS * _WATERMARK.size else _PROGRESS
     watermark = following = 0
     for slot in range(_SLOTS):
-        part = data[slot * form.size : (slot + 1) * form.size]
-        if len(part) == form.size:
-            *values, checksum = form.unpack(part)
-            if zlib.crc32(part[:-4]) == checksum:
-                watermark = max(watermark, values[0])
-                following = max(following, values[-1])
+        part = data[slot * _PROGRESS.size : (slot + 1) * _PROGRESS.size]
+        if len(part) == _PROGRESS.size:
+            magic, version, *numbers, checksum = _PROGRESS.unpack(part)
+            if magic == _MAGIC and zlib.crc32(part[:-4]) == checksum:
+                _check_version(version, path)
+                watermark = max(watermark, numbers[0])
+                following = max(following, numbers[1])
     return EpochProgress(watermark, following)
+
+
+def _check_version(version: int, path: Path) -> None:
+    try:
+        JOURNAL.check(version)
+    except ValueError as error:
+        raise JournalError(f"{path}: {error}") from error
 
 
 def has_open_epochs(directory: Path) -> bool:
@@ -107,7 +124,7 @@ def save_gaps(directory: Path, epoch: int, gaps: Mapping[str, float]) -> None:
             path.unlink(missing_ok=True)
             return
         with draft.open("wb") as file:
-            file.write(msgspec.json.encode(gaps))
+            file.write(msgspec.json.encode(_Gaps(JOURNAL.version, dict(gaps))))
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
@@ -121,10 +138,14 @@ def save_gaps(directory: Path, epoch: int, gaps: Mapping[str, float]) -> None:
 def _read_gaps(directory: Path, epoch: int) -> dict[str, float]:
     path = gaps_path(directory, epoch)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+        data = path.read_bytes()
+        JOURNAL.check_json(data)
+        return msgspec.json.decode(data, type=_Gaps).since
     except FileNotFoundError:
         return {}
-    except msgspec.MsgspecError as error:
+    except NewerFormat as error:
+        raise JournalError(f"{path}: {error}") from error
+    except ValueError as error:
         raise JournalError(f"{path}: {error}; without it a gap would be hidden") from error
 
 
@@ -151,7 +172,7 @@ class EpochPart:
         """Yield what may be unpublished, in the order of its numbers.
 
         Raises:
-            JournalError: the file cannot be read.
+            JournalError: the file cannot be read, or a newer headgate wrote it.
         """
         try:
             data = self.path.read_bytes()
@@ -159,9 +180,13 @@ class EpochPart:
             raise JournalError(
                 f"{self.path}: {error.strerror}; without it updates would be lost"
             ) from error
+        try:
+            count = read_header(data)
+        except ValueError as error:
+            raise JournalError(f"{self.path}: {error}") from error
         reader = SegmentReader(data, self.first)
         if self.is_aside:
-            yield from self._set_aside(data, reader)
+            yield from self._set_aside(count, reader)
             return
         missing: list[str] = []
         expected = self._expected
@@ -177,12 +202,14 @@ class EpochPart:
         if missing:
             self.damage = f"requests {', '.join(missing)} cannot be read"
 
-    def _set_aside(self, data: bytes, reader: SegmentReader) -> Iterator[Intent]:
+    def _set_aside(self, written: int | None, reader: SegmentReader) -> Iterator[Intent]:
+        """Yield requests; ``written`` is how many there were, None where the header is damaged."""
         count = 0
         for intent in reader:
             count += 1
             yield intent
-        written = SEGMENT.unpack_from(data)[2] if len(data) >= SEGMENT.size else count + 1
+        if written is None:
+            written = count + 1
         if count < written:
             self.damage = f"{written - count} requests that were set aside cannot be read"
 
@@ -332,7 +359,7 @@ def write_aside(path: Path, epoch: int, records: Sequence[bytes]) -> int:
     Raises:
         OSError: the file system refused.
     """
-    data = b"".join((SEGMENT.pack(ASIDE_MAGIC, epoch, len(records)), *records))
+    data = b"".join((header_of(ASIDE_MAGIC, epoch, len(records)), *records))
     draft = path.with_suffix(".aside-draft")
     try:
         with draft.open("wb") as file:

@@ -37,7 +37,7 @@ from headgate.observer.recording.epochs import (
     watermark_path,
 )
 from headgate.observer.recording.journal_errors import JournalError, JournalFull, JournalInUse
-from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT, Intent
+from headgate.observer.recording.segments import CHECKED, MAGIC, Intent, header_of
 
 _log = structlog.get_logger("headgate.observer.recording.journal")
 
@@ -282,9 +282,8 @@ class Journal:
             self._handle = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
             )
-            segment.size = _write_all(
-                self._handle, SEGMENT.pack(MAGIC, self.epoch, self._next), b""
-            )
+            header = header_of(MAGIC, self.epoch, self._next)
+            segment.size = _write_all(self._handle, header, b"")
             # What is in a file is not safe before the file's name is.
             self._unsynced.append(open_directory(self._directory))
         except OSError as error:

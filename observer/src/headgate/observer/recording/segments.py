@@ -1,7 +1,7 @@
 """A segment of the journal as it is on the disk, and what can be read of one that is damaged.
 
-It is a header and then records; a record is a fixed header, the table's name and the request's
-bytes exactly as the client sent them.
+It is a header with the version of all that, and then records; a record is a fixed header, the
+table's name and the request's bytes exactly as the client sent them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from typing import Final
 
 from msgspec import Struct
 
-MAGIC: Final = b"HGJ1"
-ASIDE_MAGIC: Final = b"HGA1"
+from headgate.events import StoredFormat
+
+JOURNAL: Final = StoredFormat("journal")
+"""Format of all files in a journal's directory."""
+MAGIC: Final = b"HGJ"
+ASIDE_MAGIC: Final = b"HGA"
 """First bytes of a file of requests set aside; between its records numbers may be missing."""
-SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent (set aside: how many there are)
+# magic, version, epoch, first intent (set aside: how many there are); checksum of these
+SEGMENT = struct.Struct(">3sBIQI")
 # checksum of what follows; lengths of table name and request; intent, time, listener, dialect
 _RECORD = struct.Struct(">IHIQdBB")
 CHECKED = struct.Struct(">HIQdBB")  # the same without the checksum, which does not cover itself
@@ -57,9 +62,12 @@ class SegmentReader:
 
         Damaged records are left out: numbers are missing there. Where a record cannot be read, the
         number of the next one, which is known, shows where to go on.
+
+        Raises:
+            NewerFormat: a newer headgate wrote the file.
         """
         data = self._data
-        if len(data) < SEGMENT.size or data[:4] not in (MAGIC, ASIDE_MAGIC):
+        if read_header(data) is None:
             self.whole = len(data) < SEGMENT.size
             return
         position = SEGMENT.size
@@ -78,6 +86,27 @@ class SegmentReader:
             intent, position = found
             yield intent
             expected = intent.number + 1
+
+
+def header_of(magic: bytes, epoch: int, number: int) -> bytes:
+    """Return what a file begins with; ``number`` is of the first intent, or of how many."""
+    header = SEGMENT.pack(magic, JOURNAL.version, epoch, number, 0)[:-4]
+    return header + zlib.crc32(header).to_bytes(4, "big")
+
+
+def read_header(data: bytes) -> int | None:
+    """Return the number that a file's header ends with; None if there is none, or a damaged one.
+
+    Raises:
+        NewerFormat: a newer headgate wrote the file.
+    """
+    if len(data) < SEGMENT.size:
+        return None
+    magic, version, _, number, checksum = SEGMENT.unpack_from(data)
+    if magic not in (MAGIC, ASIDE_MAGIC) or zlib.crc32(data[: SEGMENT.size - 4]) != checksum:
+        return None
+    JOURNAL.check(version)
+    return int(number)
 
 
 def record_of(intent: Intent) -> bytes:

@@ -12,11 +12,11 @@ IDENTIFY: Final = "headgate.identify"
 
 
 class Identification(Struct, frozen=True):
-    """Who answers; ``compiled`` is None where an earlier version does not say."""
+    """Who answers, and whether its hot path is compiled."""
 
     observer: str
     epoch: int
-    compiled: bool | None = None
+    compiled: bool
 
 
 def encode_identification(identification: Identification) -> bytes:

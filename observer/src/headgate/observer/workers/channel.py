@@ -30,13 +30,13 @@ class Begin(Struct, frozen=True, tag=True):
     as_json: bool
 
 
-class Reconfigure(Struct, frozen=True, tag="Change"):
+class Reconfigure(Struct, frozen=True, tag=True):
     """To a worker: its configuration from now on."""
 
     config: ObserverConfig
 
 
-class StatusRequest(Struct, frozen=True, tag="Ask"):
+class StatusRequest(Struct, frozen=True, tag=True):
     """To a worker: a request for its status."""
 
     number: int
@@ -52,7 +52,7 @@ class Changed(Struct, frozen=True, tag=True):
     config: ObserverConfig
 
 
-class WorkerStatus(Struct, frozen=True, tag="Answer"):
+class WorkerStatus(Struct, frozen=True, tag=True):
     """From a worker: its status, by the ``number`` of the request."""
 
     number: int
