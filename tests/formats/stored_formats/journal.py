@@ -32,8 +32,13 @@ def _journal(directory: Path) -> Journal:
     """Return a journal with three requests, of which the first is settled, and a gap."""
     journal = Journal(directory, limit_bytes=1 << 20, segment_bytes=1 << 20, first_epoch=EPOCH)
     for one in INTENTS:
-        given = {"listener": one.listener, "dialect": one.dialect, "received": one.received}
-        journal.append(one.request, one.table, **given)
+        journal.append(
+            one.request,
+            one.table,
+            listener=one.listener,
+            dialect=one.dialect,
+            received=one.received,
+        )
     journal.settle(0)
     journal.save_watermark()
     journal.save_gaps({"air:detectors": 1735689602.5, "t": 1735689603.0})

@@ -194,7 +194,10 @@ def test_silence_is_told_as_nothing() -> None:
 @pytest.mark.parametrize("format_", FORMATS, ids=str)
 def test_a_reply_that_comes_in_parts_is_read_whole(format_: WireFormat) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for answer in (number(2), text(0, encode_identification(Identification("o1", 7)))):
+        for answer in (
+            number(2),
+            text(0, encode_identification(Identification("o1", 7, compiled=True))),
+        ):
             await reader.read(1000)
             for byte in reply(format_, b"n", answer):
                 writer.write(bytes([byte]))
@@ -210,7 +213,10 @@ def test_a_reply_that_comes_in_parts_is_read_whole(format_: WireFormat) -> None:
             server.close()
 
     found = asyncio.run(run())
-    assert (found.dialect, found.observer) == (Dialect.THRIFT2, Identification("o1", 7))
+    assert (found.dialect, found.observer) == (
+        Dialect.THRIFT2,
+        Identification("o1", 7, compiled=True),
+    )
 
 
 @given(st.binary(max_size=60), st.sampled_from(FORMATS))

@@ -92,7 +92,8 @@ class TestedDataflow:
             named: as of ``Run.read``.
         """
         with self.attempt(_WRITER) as run:
-            return run.read_arrow(container, **named).to_pylist()
+            found: list[dict[str, Any]] = run.read_arrow(container, **named).to_pylist()
+        return found
 
     def begin_run(self) -> str:
         """Return the name of a new run."""

@@ -31,6 +31,7 @@ from headgate.client.structs import (
     delete_structs,
     described_table,
     mutations_struct,
+    one_delete_struct,
     put_struct,
     region_of,
     split_column,
@@ -293,15 +294,9 @@ class Thrift2Connection:
             ValueError: only the newest version of a whole family is to go.
         """
         attributes = attributes_of(origin)
-        named = tuple(columns)
-        remaining = iter(rows)
-        deleted = 0
+        named, remaining, deleted = tuple(columns), iter(rows), 0
         while part := list(islice(remaining, batch)):
-            requests = [
-                request
-                for row in part
-                for request in delete_structs(row, named, timestamp, kind, attributes)
-            ]
+            requests = delete_structs(part, named, timestamp, kind, attributes)
             self._call("deleteMultiple", table.encode(), requests)
             deleted += len(part)
         return deleted
@@ -396,13 +391,7 @@ class Thrift2Connection:
             ValueError: columns and families are named, which HBase does not delete in one step.
         """
         family, qualifier = split_column(column)
-        named = tuple(delete)
-        request, *more = delete_structs(
-            row, named, None, DeleteKind.ALL_VERSIONS, attributes_of(origin)
-        )
-        if more:
-            message = f"name columns or whole families to delete, not both: {named!r}"
-            raise ValueError(message)
+        request = one_delete_struct(row, tuple(delete), attributes_of(origin))
         return bool(
             self._call("checkAndDelete", table.encode(), row, family, qualifier, expected, request)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -87,13 +87,13 @@ def put_struct(
 
 
 def delete_structs(
-    row: bytes,
+    rows: Iterable[bytes],
     columns: Iterable[bytes],
     timestamp: int | None,
     kind: DeleteKind,
     attributes: dict[bytes, bytes] | None,
 ) -> list[Any]:
-    """Return the ``TDelete`` of columns and families of a row, or of all of it.
+    """Return the ``TDelete`` of columns and families of each row, or of all of it.
 
     Columns and families are two: a ``TDelete`` has one type for all that it names. With the type
     for columns HBase takes a family alone for its column with an empty qualifier.
@@ -121,8 +121,24 @@ def delete_structs(
             deleteType=int(each),
             attributes=attributes,
         )
+        for row in rows
         for each, of_kind in (named or {kind: []}).items()
     ]
+
+
+def one_delete_struct(
+    row: bytes, columns: Sequence[bytes], attributes: dict[bytes, bytes] | None
+) -> Any:
+    """Return one ``TDelete`` of columns or families of a row, or of all of it.
+
+    Raises:
+        ValueError: columns and families are named, which takes two.
+    """
+    found, *more = delete_structs([row], columns, None, DeleteKind.ALL_VERSIONS, attributes)
+    if more:
+        message = f"name columns or whole families to delete, not both: {columns!r}"
+        raise ValueError(message)
+    return found
 
 
 def table_struct(name: str) -> Any:
@@ -139,7 +155,7 @@ def mutations_struct(
     mutations = []
     named = tuple(delete)
     if named:
-        gone = delete_structs(row, named, None, DeleteKind.ALL_VERSIONS, attributes)
+        gone = delete_structs([row], named, None, DeleteKind.ALL_VERSIONS, attributes)
         mutations += [thrift.TMutation(deleteSingle=each) for each in gone]
     if put:
         mutations.append(thrift.TMutation(put=put_struct(row, put, None, attributes)))
