@@ -16,15 +16,13 @@ from headgate.engine.checkpoint.changelog import Changelog, Checkpoint, SavedEng
 from headgate.engine.checkpoint.encoded import EncodedState
 from headgate.engine.checkpoint.snapshot import read_snapshot, restore, write_snapshot
 from headgate.engine.core.batch_intake import BatchIntake
-from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.core import Core
 from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.explain import Explanation, explain_dataflow
 from headgate.engine.core.intake import Intake
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
 from headgate.engine.core.outcomes import Outcomes
-from headgate.engine.core.output import Output
-from headgate.engine.core.policies import Policies
 from headgate.engine.core.requests import Requests
 from headgate.engine.core.specification_changes import SpecificationChanges
 from headgate.engine.core.table_answers import TableAnswers
@@ -106,23 +104,18 @@ class Engine:
         """Inputs of the actions in a restored state; None in a new engine and after the first
         stimulus."""
         self._log = self._restored(state, log_number)
-        self._output = output = Output(self.state)
-        self._clocks = clocks = Clocks(self.state)
-        self._policies = Policies(self.state, output, clocks)
-        reads = TableReads(self.state, output)
-        launching = Launching(self.state, output, clocks, self._policies)
-        self._evaluator = evaluator = Evaluator(
-            self.state, output, clocks, self._policies, launching, reads
-        )
-        moments = Moments(self.state, output, clocks, self._policies, launching, evaluator)
-        outcomes = Outcomes(self.state, output, clocks, self._policies, launching, evaluator)
-        intake = Intake(self.state, output, evaluator, reads)
+        core = Core(self.state)
+        self._output, self._clocks, self._policies = core.output, core.clocks, core.policies
+        reads = TableReads(self.state, core.output)
+        launching = Launching(core)
+        self._evaluator = evaluator = Evaluator(core, launching, reads)
+        moments = Moments(core, launching, evaluator)
+        outcomes = Outcomes(core, launching, evaluator)
+        intake = Intake(core, evaluator, reads)
         self._batches = BatchIntake(self.state, intake, evaluator)
         answers = TableAnswers(self.state, evaluator, reads)
-        asked = Requests(self.state, output, clocks, launching, evaluator, outcomes, moments)
-        self._changes = changes = SpecificationChanges(
-            self.state, output, clocks, self._policies, reads, evaluator, outcomes, self._log
-        )
+        asked = Requests(core, launching, evaluator, outcomes, moments)
+        self._changes = changes = SpecificationChanges(core, reads, evaluator, outcomes, self._log)
         self._handlers: Mapping[type[Stimulus], Callable[[Any], None]] = {
             RecordArrived: intake.record,
             TopicsOpened: changes.open_topics,
@@ -148,7 +141,7 @@ class Engine:
             Restarted: asked.restart,
             ResourcesSampled: self._sampled,
             ReconciliationDue: answers.reconcile,
-            ClockMoved: lambda stimulus: clocks.move(stimulus.by),
+            ClockMoved: lambda stimulus: core.clocks.move(stimulus.by),
             ObserverLost: intake.observer_lost,
         }
         self._answers = answers

@@ -7,11 +7,8 @@ from collections.abc import Iterable
 
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
 from headgate.engine.actions.runs import RunState
-from headgate.engine.actions.state import EngineState
-from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.core import Core
 from headgate.engine.core.launching import Launching
-from headgate.engine.core.output import Output
-from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
 from headgate.engine.protocol.runnables import PYTHON_RUNNABLE, RunnableQuestion
@@ -46,19 +43,11 @@ _ASKED = TriggerResult(reached=True, words="somebody asked for it")
 class Evaluator:
     """Asks policies and does what they say."""
 
-    def __init__(
-        self,
-        state: EngineState,
-        output: Output,
-        clocks: Clocks,
-        policies: Policies,
-        launching: Launching,
-        reads: TableReads,
-    ) -> None:
-        self._state = state
-        self._output = output
-        self._clocks = clocks
-        self._policies = policies
+    def __init__(self, core: Core, launching: Launching, reads: TableReads) -> None:
+        self._state = core.state
+        self._output = core.output
+        self._clocks = core.clocks
+        self._policies = core.policies
         self._launching = launching
         self._reads = reads
         self._idle: Counter[str] = Counter()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import compress
 
-from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.arrivals import SERVER_TIME, arrivals_of
 from headgate.engine.cells.columns import Detail
+from headgate.engine.core.core import Core
 from headgate.engine.core.evaluation import Evaluator
-from headgate.engine.core.output import Output
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.intake.isolation import counted_part, parts_by_owner
 from headgate.engine.intake.rivals import doubted
@@ -35,11 +34,9 @@ _DESTROYING = frozenset(
 class Intake:
     """Takes records one by one, and what is known of records that are missing."""
 
-    def __init__(
-        self, state: EngineState, output: Output, evaluator: Evaluator, reads: TableReads
-    ) -> None:
-        self._state = state
-        self._output = output
+    def __init__(self, core: Core, evaluator: Evaluator, reads: TableReads) -> None:
+        self._state = core.state
+        self._output = core.output
         self._evaluator = evaluator
         self._reads = reads
         self.spread = 1

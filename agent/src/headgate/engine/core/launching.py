@@ -5,10 +5,7 @@ from __future__ import annotations
 from headgate.engine.actions.action import Action, ImpossibleTransition
 from headgate.engine.actions.makers import increments_read
 from headgate.engine.actions.runs import ActiveRun, RunEvent
-from headgate.engine.actions.state import EngineState
-from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.output import Output
-from headgate.engine.core.policies import Policies
+from headgate.engine.core.core import Core
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
 from headgate.engine.protocol.work import RunPurpose, Work
 from headgate.engine.triggers.policy import Notice
@@ -18,13 +15,11 @@ from headgate.events import Cut
 class Launching:
     """Launches actions and orders further attempts."""
 
-    def __init__(
-        self, state: EngineState, output: Output, clocks: Clocks, policies: Policies
-    ) -> None:
-        self._state = state
-        self._output = output
-        self._clocks = clocks
-        self._policies = policies
+    def __init__(self, core: Core) -> None:
+        self._state = core.state
+        self._output = core.output
+        self._clocks = core.clocks
+        self._policies = core.policies
 
     def launch(self, action: Action, cause: Cause, work: Work, mark: str | None = None) -> None:
         """Begin a run on everything that has arrived, or had when its policy fixed a cut."""

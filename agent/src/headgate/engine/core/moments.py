@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 from headgate.engine.actions.action import Action
-from headgate.engine.actions.state import EngineState
-from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.core import Core
 from headgate.engine.core.evaluation import AT_WRITE, Evaluator
 from headgate.engine.core.launching import Launching
-from headgate.engine.core.output import Output
-from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import WaveEnded
 from headgate.engine.triggers.policy import Wave
@@ -19,19 +16,11 @@ from headgate.engine.triggers.policy import Wave
 class Moments:
     """Has actions evaluated when it is time."""
 
-    def __init__(
-        self,
-        state: EngineState,
-        output: Output,
-        clocks: Clocks,
-        policies: Policies,
-        launching: Launching,
-        evaluator: Evaluator,
-    ) -> None:
-        self._state = state
-        self._output = output
-        self._clocks = clocks
-        self._policies = policies
+    def __init__(self, core: Core, launching: Launching, evaluator: Evaluator) -> None:
+        self._state = core.state
+        self._output = core.output
+        self._clocks = core.clocks
+        self._policies = core.policies
         self._launching = launching
         self._evaluator = evaluator
 

@@ -8,12 +8,9 @@ from msgspec.structs import replace
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent, RunState
-from headgate.engine.actions.state import EngineState
-from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.core import Core
 from headgate.engine.core.evaluation import ASKED, Evaluator
 from headgate.engine.core.launching import Launching
-from headgate.engine.core.output import Output
-from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.engine.triggers.policy import Notice
@@ -25,19 +22,11 @@ _ANEW = "its state is to be made anew"
 class Outcomes:
     """Takes what the service says of attempts."""
 
-    def __init__(
-        self,
-        state: EngineState,
-        output: Output,
-        clocks: Clocks,
-        policies: Policies,
-        launching: Launching,
-        evaluator: Evaluator,
-    ) -> None:
-        self._state = state
-        self._output = output
-        self._clocks = clocks
-        self._policies = policies
+    def __init__(self, core: Core, launching: Launching, evaluator: Evaluator) -> None:
+        self._state = core.state
+        self._output = core.output
+        self._clocks = core.clocks
+        self._policies = core.policies
         self._launching = launching
         self._evaluator = evaluator
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunEvent, RunState
-from headgate.engine.actions.state import EngineState
-from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.core import Core
 from headgate.engine.core.evaluation import ASKED, MAINTENANCE, Evaluator
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
 from headgate.engine.core.outcomes import Outcomes
-from headgate.engine.core.output import Output
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import (
     CompactionRequested,
@@ -34,17 +32,15 @@ class Requests:
 
     def __init__(
         self,
-        state: EngineState,
-        output: Output,
-        clocks: Clocks,
+        core: Core,
         launching: Launching,
         evaluator: Evaluator,
         outcomes: Outcomes,
         moments: Moments,
     ) -> None:
-        self._state = state
-        self._output = output
-        self._clocks = clocks
+        self._state = core.state
+        self._output = core.output
+        self._clocks = core.clocks
         self._launching = launching
         self._evaluator = evaluator
         self._outcomes = outcomes

@@ -7,14 +7,11 @@ from collections.abc import Iterable
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.graph import CellsPlace, unchanged_cells
-from headgate.engine.actions.state import EngineState
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.snapshot import restore, state_of
-from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.core import Core
 from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.outcomes import Outcomes
-from headgate.engine.core.output import Output
-from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
@@ -32,19 +29,16 @@ class SpecificationChanges:
 
     def __init__(
         self,
-        state: EngineState,
-        output: Output,
-        clocks: Clocks,
-        policies: Policies,
+        core: Core,
         reads: TableReads,
         evaluator: Evaluator,
         outcomes: Outcomes,
         log: Changelog,
     ) -> None:
-        self._state = state
-        self._output = output
-        self._clocks = clocks
-        self._policies = policies
+        self._state = core.state
+        self._output = core.output
+        self._clocks = core.clocks
+        self._policies = core.policies
         self._reads = reads
         self._evaluator = evaluator
         self._log = log

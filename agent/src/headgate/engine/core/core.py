@@ -1,4 +1,4 @@
-"""What trigger policies hear of runs, waves and answers, and what comes of it."""
+"""What all parts of an engine work on: state, instructions, clocks and policies."""
 
 from __future__ import annotations
 
@@ -65,3 +65,20 @@ class Policies:
                 moved = self._state.actions[response.action]
                 self._output.decide(DecisionKind.ADJUSTED, response.words, moved)
                 self._clocks.set(moved)
+
+
+class Core:
+    """One engine's state, and what reads and changes all of it.
+
+    Attributes:
+        state: everything that a snapshot saves.
+        output: instructions that are not returned yet.
+        clocks: when each action is to be looked at.
+        policies: the trigger policies of the actions.
+    """
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.output = Output(state)
+        self.clocks = Clocks(state)
+        self.policies = Policies(state, self.output, self.clocks)
