@@ -58,7 +58,7 @@ mutate: setup
 
 # Ratios of two things measured in one run; not tests.
 bench: setup
-	@set -e; for program in tests/bench/*.py tests/bench/oracles/*.py; do echo "== $$program"; $(BIN)/python $$program; done
+	@set -e; for program in tests/bench/*.py; do echo "== $$program"; $(BIN)/python $$program; done
 
 # The first paper's evaluation on a private stack; ARGS=--quick, 24 waves; ARGS=--computed, no stack.
 bench-aqhi: setup
@@ -68,18 +68,18 @@ bench-aqhi: setup
 # Writes build/bench-learned.html. Before it, an engine has to decide as those tables say; after it
 # come dataflows that change in service.
 bench-learned: setup
-	$(BIN)/python tests/bench/learned/engine_replay.py
-	$(BIN)/python tests/bench/learned/run.py $(ARGS)
-	$(BIN)/python tests/bench/learned_drift.py
+	$(BIN)/python -m evaluation.learned.engine_replay
+	$(BIN)/python -m evaluation.learned.run $(ARGS)
+	$(BIN)/python -m evaluation.learned.drawn.drift
 
 # Learned triggers on recorded years, where they are: ARGS=--data FOLDER.
 bench-recorded: setup
-	$(BIN)/python tests/bench/learned/beijing.py $(ARGS)
+	$(BIN)/python -m evaluation.learned.beijing $(ARGS)
 
 # Incremental stages: an increment's cost while the state grows to 50 million keys, and against
 # Spark's own state. Writes build/bench-incremental.html; ARGS=--only spark, or ARGS="--rows 500000".
 bench-incremental: setup
-	$(BIN)/python tests/bench/incremental/run.py $(ARGS)
+	$(BIN)/python -m evaluation.incremental.run $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY observer observer
 COPY agent agent
 COPY examples examples
+COPY evaluation evaluation
 COPY hbase-conf hbase-conf
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
     && python -m venv /opt/headgate \

@@ -10,6 +10,7 @@ COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY observer observer
 COPY agent agent
 COPY examples examples
+COPY evaluation evaluation
 COPY hbase-conf hbase-conf
 # The compiler reads the types of what is imported: it has to be there.
 RUN pip install --constraint constraints.txt --no-build-isolation ".[observer]" mypy \

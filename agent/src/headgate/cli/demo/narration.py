@@ -140,18 +140,17 @@ def example_file(name: str) -> Path:
 
 
 def find_examples() -> None:
-    """Make the examples importable: the installed package's, or the checkout's."""
+    """Make examples and evaluation importable: the installed package's, or the checkout's."""
     room = Path(__file__).resolve().parents[1]
-    packaged, checkout = room / "examples", room.parents[3] / "examples"
-    for folder in (packaged, checkout):
-        if (folder / "aqhi" / "steps.py").is_file():
-            if str(folder) not in sys.path:
-                sys.path.insert(0, str(folder))
+    packaged, checkout = room / "examples", room.parents[3]
+    for folders in ((packaged,), (checkout / "examples", checkout)):
+        if (folders[0] / "aqhi" / "steps.py").is_file():
+            sys.path[:0] = [str(each) for each in folders if str(each) not in sys.path]
             importlib.invalidate_caches()
             return
     typer.echo(
-        f"headgate demo: the examples are neither in {packaged} nor in {checkout}; install "
-        "headgate again, or restore the folder examples of the checkout",
+        f"headgate demo: the examples are neither in {packaged} nor in {checkout / 'examples'}; "
+        "install headgate again, or restore the folder examples of the checkout",
         err=True,
     )
     raise typer.Exit(1)

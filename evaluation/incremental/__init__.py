@@ -1,0 +1,1 @@
+"""What increments of stages cost, beside Spark's own state; ``run`` measures all of it."""

@@ -1,0 +1,1 @@
+"""Oracles that run each step as late as its error bound allows: the most that can be saved."""
