@@ -30,7 +30,7 @@ STYLE = {
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
 }
-"""For ``matplotlib.rc_context``."""
+"""Settings for ``matplotlib.rc_context``."""
 PAGE_STYLE = Path(__file__).with_name("page.css")
 """The style sheet of the pages."""
 

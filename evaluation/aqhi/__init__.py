@@ -1,5 +1,7 @@
 """The first paper's evaluation of bounds, on the air quality index of ``examples/aqhi``.
 
-``figures`` holds the settings and what follows from a record, ``synchronous`` and ``all_waves``
-what all steps show after each wave, ``findings`` sentences about the figures, ``report`` the page.
+``paper`` is ``headgate demo evaluation``, ``beijing`` the command of that name; ``trial`` has both
+run on services. ``figures`` holds the settings and what follows from a record, ``record`` makes one
+of what ``synchronous`` or ``all_waves`` say that all steps show, ``seeds`` has the engine alone
+decide. ``findings`` are sentences about the figures, ``report`` is the page.
 """

@@ -1,4 +1,4 @@
-"""What the synchronous dataflow shows in every wave, computed by Spark in one job.
+"""Outputs of the synchronous dataflow in every wave, computed by Spark in one job.
 
 The expressions are those of the steps; where a step groups by place, this groups by wave and place.
 """

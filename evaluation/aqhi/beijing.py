@@ -8,30 +8,28 @@ services of their own, and must agree.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from aqhi import stations
+from aqhi.grid import Grid
+from aqhi.model import risk
+from aqhi.readings import Readings
+from aqhi.variants import City, dataflow
 from rich.console import Console
 
-from headgate.cli.demo.dataflows import AgentDataflows
-from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
-from headgate.cli.demo.narration import HomeOption, Narrator, find_examples, outcome
-from headgate.cli.demo.record import SynchronousRecord, computed_by_spark
-from headgate.cli.demo.services import DemoServices
+from evaluation.aqhi.figures import Series, relative_errors, shown
+from evaluation.aqhi.record import SynchronousRecord, computed_by_spark
+from evaluation.aqhi.synchronous import synchronous
+from evaluation.aqhi.trial import CityTrial
+from headgate.cli import DemoServices, HomeOption, Narrator, machine_in_words, outcome, send
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
-
-if TYPE_CHECKING:
-    from aqhi.grid import Grid
-    from aqhi.readings import Readings
-    from aqhi.variants import City
-    from evaluation.aqhi.figures import Series
 
 _YEAR = 8760  # hours
 _TWO_WEEKS = 336
@@ -76,11 +74,6 @@ def beijing(
 ) -> None:
     """Replay bounds over a year of Beijing's air, and run the first two weeks for real."""
     console = Console(stderr=True)
-    find_examples()
-    from aqhi import stations
-    from aqhi.grid import Grid
-    from aqhi.variants import City
-
     sigmas = sigma or list(_SIGMAS)
     hours = hours or (_YEAR if folder else stations.EXTRACT_HOURS)
     began = time.monotonic()
@@ -96,9 +89,16 @@ def beijing(
         real: dict[str, Any] = {}
         if real_hours:
             with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
-                real = year.compare(
-                    *_run(city, readings[:real_hours], sigmas[0], services, narrator)
+                bounded = {_REAL: sigmas[0]}
+                trial = CityTrial(
+                    city,
+                    lambda place: {name: dataflow(name, place, s) for name, s in bounded.items()},
+                    readings[:real_hours],
+                    {(_REAL, "index")},
+                    "Beijing",
                 )
+                took = send(trial, services, narrator)
+                real = year.compare(trial.ran[_REAL], trial.index(_REAL), took)
     result = {
         "hours": hours,
         "from": f"{start:%Y-%m-%d}",
@@ -106,8 +106,7 @@ def beijing(
         "bounds": year.figures(),
         "real": real,
         "checks": year.checks,
-        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}",
+        "machine": machine_in_words(),
         "seconds": round(time.monotonic() - began, 1),
     }
     typer.echo(json.dumps(result, indent=1, ensure_ascii=False))
@@ -117,7 +116,7 @@ def beijing(
 
 
 class _Year:
-    """What the synchronous dataflow shows in every hour, and what it would show under bounds."""
+    """Outputs of the synchronous dataflow in every hour, and those under bounds by replay."""
 
     def __init__(
         self,
@@ -126,10 +125,6 @@ class _Year:
         sigmas: Sequence[float],
         narrator: Narrator,
     ) -> None:
-        from aqhi.grid import Grid
-        from aqhi.variants import dataflow
-        from evaluation.aqhi.figures import shown
-
         grid = Grid(city.side)
         narrator.say(f"Spark: computing the outputs of {len(readings)} waves")
         begin = time.monotonic()
@@ -159,9 +154,6 @@ class _Year:
 
     def _formulas_apart(self, readings: Sequence[Readings], grid: Grid, reference: float) -> float:
         """Return by how much Spark's index and that of the formulas differ at most."""
-        import numpy as np
-        from evaluation.aqhi.synchronous import synchronous
-
         exact, _ = synchronous(readings, grid, reference)
         return float(np.abs(exact.index - self._shown.index).max())
 
@@ -170,10 +162,6 @@ class _Year:
         return {label: self._figures(replayed) for label, replayed in self._replays.items()}
 
     def _figures(self, replayed: Replayed) -> dict[str, Any]:
-        import numpy as np
-        from aqhi.model import risk
-        from evaluation.aqhi.figures import relative_errors
-
         exact, seen = self._shown.index, self._seen[replayed.label]
         apart = np.abs(exact - seen)
         relative = relative_errors(exact[:, None], seen[:, None])
@@ -197,8 +185,6 @@ class _Year:
             seen: the index after each wave.
             seconds: that it took.
         """
-        import numpy as np
-
         hours = len(seen)
         replayed = self._replays[self._first]
         predicted = {
@@ -225,50 +211,6 @@ class _Year:
             "index_max_error_points": float(np.abs(seen - self._shown.index[:hours]).max()),
             "seconds": round(seconds, 1),
         }
-
-
-def _run(
-    city: City,
-    readings: Sequence[Readings],
-    sigma: float,
-    services: DemoServices,
-    narrator: Narrator,
-) -> tuple[dict[str, list[int]], Series, float]:
-    """Send the waves through the dataflow with its bounds; see ``_Year.compare``."""
-    import numpy as np
-    from aqhi import variants
-    from aqhi.grid import Grid
-    from aqhi.outputs import read_output
-    from msgspec.structs import replace
-
-    place = replace(city, charts=services.folder / "charts")
-    host, port = services.thrift1
-    narrator.say("tables: creating")
-    create_tables(host, port, [_REAL])
-    hbase, dataflows = FreshTables(host, port), AgentDataflows(services.api)
-    feed = feeder(hbase, Grid(city.side))
-    ran: dict[str, list[int]] = {}
-    seen = []
-    newest = -1
-    try:
-        dataflows.submit(variants.dataflow(_REAL, place, sigma), variants.DATAFLOW_FILE.parent)
-        narrator.say("Spark: starting a session")
-        dataflows.wait_warm([_REAL])
-        begin = time.monotonic()
-        for number, wave in enumerate(readings, 1):
-            feed(wave)
-            dataflows.end_wave([_REAL])
-            for run in dataflows.finished(_REAL, newest):
-                newest = max(newest, run.number)
-                ran.setdefault(run.action, []).append(number)
-            seen.append(float(read_output(hbase, _REAL, "index", 1)[0, 0]))
-            narrator.say(
-                f"{wave.label}, wave {number} of {len(readings)}: index {seen[-1]:.2f}, "
-                f"{time.monotonic() - begin:.0f} s"
-            )
-        return ran, np.nan_to_num(np.array(seen)), time.monotonic() - begin
-    finally:
-        dataflows.close()
 
 
 def _label(sigma: float) -> str:

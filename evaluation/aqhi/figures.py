@@ -52,14 +52,14 @@ def _slower(weather: Weather, factor: float) -> tuple[float, float]:
 
 
 class Choices(Struct, frozen=True):
-    """What the paper leaves open and F's figures depend on: fitted to them, and others beside."""
+    """Choices that the paper leaves open and F's figures depend on: fitted ones, and others."""
 
     name: str
     weather: Weather = CALM
     resolution: float = ZONE_RESOLUTION
     """Units in whose steps C writes zones."""
     distinct: bool = True
-    """Whether a hotspot that changes again still counts as one to F's σ."""
+    """True if a hotspot that changes again still counts once in F's σ."""
 
 
 CHOICES = (
@@ -92,7 +92,7 @@ class Experiment(Struct, frozen=True):
 
 
 class Waves(Struct, frozen=True):
-    """What the synchronous dataflow showed after each wave."""
+    """Outputs of the synchronous dataflow after each wave."""
 
     changed: Series
     """Part of the detectors that reported, 0 to 1."""

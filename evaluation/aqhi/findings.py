@@ -1,4 +1,4 @@
-"""What the figures of the evaluation show, in sentences that are computed from them."""
+"""Sentences about the figures of the evaluation, computed from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Figures = Mapping[str, Mapping[str, Any]]
-"""Of one step, by σ, as they are printed."""
+"""Figures of one step by σ, as they are printed."""
 
 _SAME = 1.0
 """Percent of the waves: executions that differ by less are the same."""

@@ -8,28 +8,48 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
 import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from aqhi.generator import CALM, Trend, generate
+from aqhi.grid import Grid
+from aqhi.model import HOTSPOT_REFERENCE
+from aqhi.readings import Readings
+from aqhi.variants import City, dataflow
 from rich.console import Console
 
+from evaluation.aqhi.all_waves import all_waves
+from evaluation.aqhi.figures import (
+    Experiment,
+    StepRuns,
+    Waves,
+    experiments,
+    figures,
+    shown,
+    with_bounds,
+    without,
+)
+from evaluation.aqhi.record import SynchronousRecord, computed_by_spark, local_spark
+from evaluation.aqhi.report import write_evaluation
+from evaluation.aqhi.seeds import f_by_choices, mean_of_seeds
+from evaluation.aqhi.trial import CityTrial
 from headgate.agent import POLICIES, FlowRecording, FlowReplay, KafkaOptions
-from headgate.cli.demo.dataflows import AgentDataflows, DemoError
-from headgate.cli.demo.evaluation_seeds import f_by_choices, mean_of_seeds
-from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
-from headgate.cli.demo.narration import HomeOption, Narrator, find_examples, outcome
-from headgate.cli.demo.record import SynchronousRecord, computed_by_spark, local_spark
-from headgate.cli.demo.services import DemoServices
+from headgate.cli import (
+    DemoError,
+    DemoServices,
+    HomeOption,
+    Narrator,
+    machine_in_words,
+    outcome,
+    send,
+)
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
-
-if TYPE_CHECKING:
-    from aqhi.grid import Grid
-    from evaluation.aqhi.figures import Experiment, StepRuns, Waves
 
 _WEEK = 168  # hourly waves, as in the paper
 _QUICK = 24
@@ -46,6 +66,9 @@ _WHERE = {
 }
 _SHOWN = ("zones", "city-map", "hotspots", "index")
 """Steps whose outputs the figures show."""
+
+Found = tuple[Waves, list[StepRuns], dict[str, Any]]
+"""Outputs of the synchronous dataflow, runs under each setting, and checks."""
 
 
 def evaluation(
@@ -76,12 +99,6 @@ def evaluation(
 ) -> None:
     """Evaluate the bounds of the air quality index as the paper does; print the figures as JSON."""
     console = Console(stderr=True)
-    find_examples()
-    from aqhi.grid import Grid
-    from aqhi.model import HOTSPOT_REFERENCE
-    from evaluation.aqhi.figures import experiments, figures
-    from evaluation.aqhi.report import write_evaluation
-
     count = waves or (_QUICK if quick else _WEEK)
     began = time.monotonic()
     sent: dict[Any, Waves] = {}
@@ -89,28 +106,23 @@ def evaluation(
     checks: dict[str, Any] = {}
     seconds: dict[int, float] = {}
     with outcome(console), Narrator(console, count) as narrator:
+        find: Callable[[Experiment, Sequence[Readings], City, Narrator], Found]
+        find = _compute if computed else partial(_run, home)
+        city = City(grid, HOTSPOT_REFERENCE, Path("charts"))
         for experiment in experiments(HOTSPOT_REFERENCE, quick=quick):
-            if computed:
-                shown, ran, check = _compute(experiment, Grid(grid), seed, count, narrator)
-                sent[experiment.trend], checks[experiment.trend.value] = shown, check
-                found += ran
-                continue
-            with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
-                trial = _Trial(experiment, Grid(grid), seed, services, narrator)
-                sent[experiment.trend] = trial.send(count)
-                found += trial.replay()
-                checks[experiment.trend.value] = trial.checks
+            readings = list(generate(Grid(grid), count, seed, experiment.trend, CALM))
+            sent[experiment.trend], ran, check = find(experiment, readings, city, narrator)
+            found += ran
+            checks[experiment.trend.value] = check
         narrator.say(f"{_SEEDS} seeds, by the engine alone")
         seeds = mean_of_seeds(Grid(grid), _WEEK, _SEEDS, quick=quick)
         choices: dict[str, Any] = {}
         if not quick:
             narrator.say("step F by other choices of the generator")
             choices = f_by_choices(Grid(grid), _WEEK, _SEEDS)
-        if computed and loads and not quick:
-            seconds = _computed_loads(seed, narrator)
-        for side in _LOADS if loads and not (quick or computed) else ():
-            with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
-                seconds[side * side] = _load(Grid(side), seed, services, narrator)
+        if loads and not quick:
+            load = _computed_loads if computed else partial(_loads, home)
+            seconds = load(seed, narrator)
     result = {
         "outputs": _WHERE[computed],
         "waves": count,
@@ -121,8 +133,7 @@ def evaluation(
         f"F by what the paper leaves open, mean of {_SEEDS} seeds": choices,
         "seconds of 24 waves by detectors": seconds,
         "checks": checks,
-        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}",
+        "machine": machine_in_words(),
         "seconds": round(time.monotonic() - began, 1),
     }
     result["report"] = str(write_evaluation(sent, found, result, report))
@@ -133,21 +144,16 @@ def evaluation(
 
 
 def _compute(
-    experiment: Experiment, grid: Grid, seed: int, count: int, narrator: Narrator
-) -> tuple[Waves, list[StepRuns], dict[str, Any]]:
-    """Return what a trial returns, without services."""
-    from aqhi import variants
-    from aqhi.generator import CALM, generate
-    from aqhi.model import HOTSPOT_REFERENCE
-    from evaluation.aqhi.figures import StepRuns, with_bounds
-
-    readings = list(generate(grid, count, seed, experiment.trend, CALM))
+    experiment: Experiment, readings: Sequence[Readings], city: City, narrator: Narrator
+) -> Found:
+    """Have Spark compute what the synchronous dataflow shows; replay all settings over that."""
+    count = len(readings)
     narrator.say(f"{experiment.trend}: Spark computes the outputs of {count} waves")
     begin = time.monotonic()
-    waves, concentrations = computed_by_spark(readings, grid, HOTSPOT_REFERENCE)
+    grid = Grid(city.side)
+    waves, concentrations = computed_by_spark(readings, grid, city.reference)
     spark_seconds = time.monotonic() - begin
-    city = variants.City(grid.side, HOTSPOT_REFERENCE, Path("charts"))
-    text = variants.dataflow(_SYNCHRONOUS, city, None)
+    text = dataflow(_SYNCHRONOUS, city, None)
     synchronous = parse_dataflow(text, _SYNCHRONOUS).spec
     settings = experiment.settings
     candidates = [
@@ -172,143 +178,74 @@ def _compute(
     return waves, found, checks
 
 
-class _Trial:
-    """One input through the synchronous dataflow, and through one with bounds."""
+def _run(
+    home: Path | None,
+    experiment: Experiment,
+    readings: Sequence[Readings],
+    city: City,
+    narrator: Narrator,
+) -> Found:
+    """Run the synchronous dataflow, and one with bounds; replay all settings over the first."""
+    real = next((s for s in experiment.settings if s.name == experiment.real), None)
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        grid: Grid,
-        seed: int,
-        services: DemoServices,
-        narrator: Narrator,
-    ) -> None:
-        from aqhi import variants
-        from aqhi.model import HOTSPOT_REFERENCE
-        from evaluation.aqhi.figures import with_bounds, without
+    def texts(place: City) -> Mapping[str, str]:
+        found = {_SYNCHRONOUS: without(dataflow(_SYNCHRONOUS, place, None), experiment.left_out)}
+        if real is not None:
+            text = without(dataflow(_REAL, place, None), experiment.left_out)
+            found[_REAL] = with_bounds(text, real)
+        return found
 
-        self._experiment = experiment
-        self._grid = grid
-        self._seed = seed
-        self._services = services
-        self._narrator = narrator
-        city = variants.City(grid.side, HOTSPOT_REFERENCE, services.folder / "charts")
-        text = variants.dataflow(_SYNCHRONOUS, city, None)
-        self._text = without(text, experiment.left_out)
-        self._texts = {_SYNCHRONOUS: self._text}
-        self._real = next((s for s in experiment.settings if s.name == experiment.real), None)
-        if self._real is not None:
-            text = variants.dataflow(_REAL, city, None)
-            self._texts[_REAL] = with_bounds(without(text, experiment.left_out), self._real)
-        self._ran: dict[str, list[int]] = {}
-        self._seen: list[float] = []
-        self._index: list[float] = []
-        self.checks: dict[str, Any] = {}
-
-    def send(self, count: int) -> Waves:
-        """Send all waves; return what the synchronous dataflow showed."""
-        import numpy as np
-        from aqhi.generator import CALM, generate
-        from aqhi.outputs import read_output
-        from evaluation.aqhi.figures import Waves
-
-        hbase, dataflows = _begin(self._texts, self._services, self._narrator)
-        feed = feeder(hbase, self._grid)
-        left_out = self._experiment.left_out
-        outputs: dict[str, list[Any]] = {a: [] for a in _SHOWN if a not in left_out}
-        changed = []
-        newest = -1
-        begin = time.monotonic()
-        try:
-            for number, wave in enumerate(
-                generate(self._grid, count, self._seed, self._experiment.trend, CALM), 1
-            ):
-                feed(wave)
-                dataflows.end_wave(list(self._texts))
-                changed.append(len(wave.detectors) / self._grid.detectors)
-                for action, squares in outputs.items():
-                    squares.append(read_output(hbase, _SYNCHRONOUS, action, self._grid.side))
-                if self._real is not None:
-                    for run in dataflows.finished(_REAL, newest):
-                        newest = max(newest, run.number)
-                        self._ran.setdefault(run.action, []).append(number)
-                    self._seen.append(float(read_output(hbase, _REAL, "index", 1)[0, 0]))
-                self._narrator.say(
-                    f"{self._experiment.trend}, wave {number} of {count}: "
-                    f"{time.monotonic() - begin:.0f} s"
-                )
-        finally:
-            dataflows.close()
-        stacked = {action: np.nan_to_num(np.array(squares)) for action, squares in outputs.items()}
-        nothing = np.zeros((0, 1, 1))
-        index = stacked.get("index", nothing)[:, 0, 0]
-        self._index = index.tolist()
-        self.checks["waves_seconds"] = round(time.monotonic() - begin, 1)
-        return Waves(
-            changed=np.array(changed),
-            zones=stacked["zones"],
-            maps=stacked["city-map"],
-            hotspots=stacked.get("hotspots", nothing),
-            index=index,
-        )
-
-    def replay(self) -> list[StepRuns]:
-        """Replay all settings; compare the real one."""
-        from evaluation.aqhi.figures import StepRuns, with_bounds
-
-        kafka = KafkaOptions(bootstrap=self._services.kafka)
-        settings = self._experiment.settings
-        specs = {s.name: parse_dataflow(with_bounds(self._text, s), s.name).spec for s in settings}
-        self._narrator.say(f"replaying under {len(specs)} sets of bounds")
+    shown_steps = [action for action in _SHOWN if action not in experiment.left_out]
+    outputs = {(_SYNCHRONOUS, action) for action in shown_steps}
+    if real is not None:
+        outputs.add((_REAL, "index"))
+    trial = CityTrial(city, texts, readings, outputs, str(experiment.trend))
+    with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
+        took = send(trial, services, narrator)
+        kafka = KafkaOptions(bootstrap=services.kafka)
+        text = texts(city)[_SYNCHRONOUS]
+        settings = experiment.settings
+        specs = {s.name: parse_dataflow(with_bounds(text, s), s.name).spec for s in settings}
+        narrator.say(f"replaying under {len(specs)} sets of bounds")
         begin = time.monotonic()
         replays = FlowRecording(kafka, _SYNCHRONOUS, POLICIES).replay(specs)
-        self.checks |= {
+        checks: dict[str, Any] = {
+            "waves_seconds": round(took, 1),
             "replayed_settings": len(specs),
             "replay_seconds": round(time.monotonic() - begin, 1),
             "disagreement": _disagreement("synchronous", replays),
         }
         by_name = {replayed.label: replayed for replayed in replays.report.replays}
-        if self._real is not None:
-            self._compare(
-                by_name[self._real.name], FlowRecording(kafka, _REAL, POLICIES).replay({})
-            )
-        return [StepRuns(s, _waves_of(by_name[s.name])) for s in settings]
-
-    def _compare(self, replayed: Replayed, own: FlowReplay) -> None:
-        """Hold the replay against the real run's runs and index, and against its own replay."""
-        import numpy as np
-        from evaluation.aqhi.figures import shown
-
-        predicted = {action: list(waves) for action, waves in _waves_of(replayed).items()}
-        differing = [
-            f"{action}: real waves {self._ran.get(action, [])}, replayed {waves}"
-            for action, waves in predicted.items()
-            if waves != self._ran.get(action, [])
-        ]
-        index = shown(np.array(self._index), predicted["index"])
-        self.checks["disagreement"] += [*differing, *_disagreement("bounded", own)]
-        self.checks |= {
-            "real_setting": replayed.label,
-            "real_runs": {action: len(waves) for action, waves in self._ran.items()},
-            "replayed_runs": {action: len(waves) for action, waves in predicted.items()},
-            "index_apart_points": float(np.abs(index - np.array(self._seen)).max()),
-        }
+        if real is not None:
+            own = FlowRecording(kafka, _REAL, POLICIES).replay({})
+            checks["disagreement"] += _disagreement("bounded", own)
+            _compare(trial, by_name[real.name], checks)
+    waves = Waves(
+        changed=np.array(trial.changed),
+        zones=trial.shown(_SYNCHRONOUS, "zones"),
+        maps=trial.shown(_SYNCHRONOUS, "city-map"),
+        hotspots=trial.shown(_SYNCHRONOUS, "hotspots"),
+        index=trial.index(_SYNCHRONOUS),
+    )
+    return waves, [StepRuns(s, _waves_of(by_name[s.name])) for s in settings], checks
 
 
-def _begin(
-    texts: dict[str, str], services: DemoServices, narrator: Narrator
-) -> tuple[FreshTables, AgentDataflows]:
-    from aqhi import variants
-
-    host, port = services.thrift1
-    narrator.say("tables: creating")
-    create_tables(host, port, list(texts))
-    dataflows = AgentDataflows(services.api)
-    for text in texts.values():
-        dataflows.submit(text, variants.DATAFLOW_FILE.parent)
-    narrator.say("Spark: starting a session for each dataflow")
-    dataflows.wait_warm(list(texts))
-    return FreshTables(host, port), dataflows
+def _compare(trial: CityTrial, replayed: Replayed, checks: dict[str, Any]) -> None:
+    """Hold a replay against the runs and the index of the same setting that ran for real."""
+    predicted = {action: list(waves) for action, waves in _waves_of(replayed).items()}
+    ran = trial.ran[_REAL]
+    checks["disagreement"] += [
+        f"{action}: real waves {ran.get(action, [])}, replayed {waves}"
+        for action, waves in predicted.items()
+        if waves != ran.get(action, [])
+    ]
+    index = shown(trial.index(_SYNCHRONOUS), predicted["index"])
+    checks |= {
+        "real_setting": replayed.label,
+        "real_runs": {action: len(waves) for action, waves in ran.items()},
+        "replayed_runs": {action: len(waves) for action, waves in predicted.items()},
+        "index_apart_points": float(np.abs(index - trial.index(_REAL)).max()),
+    }
 
 
 def _waves_of(replayed: Replayed) -> dict[str, tuple[int, ...]]:
@@ -322,18 +259,17 @@ def _disagreement(name: str, replays: FlowReplay) -> list[str]:
     ]
 
 
+def _load(side: int, seed: int) -> list[Readings]:
+    return list(generate(Grid(side), _LOAD_WAVES, seed, Trend.UNIFORM, CALM))
+
+
 def _computed_loads(seed: int, narrator: Narrator) -> dict[int, float]:
     """Return by detectors the seconds in which Spark computes 24 waves at once (figure 19)."""
-    from aqhi.generator import CALM, Trend, generate
-    from aqhi.grid import Grid
-    from aqhi.model import HOTSPOT_REFERENCE
-    from evaluation.aqhi.all_waves import all_waves
-
     found = {}
     with local_spark() as spark:
         for side in (_LOADS[0], *_LOADS):  # the first one twice: once to warm up
             grid = Grid(side)
-            readings = list(generate(grid, _LOAD_WAVES, seed, Trend.UNIFORM, CALM))
+            readings = _load(side, seed)
             begin = time.monotonic()
             all_waves(spark, readings, grid, HOTSPOT_REFERENCE)
             found[grid.detectors] = round(time.monotonic() - begin, 1)
@@ -343,26 +279,24 @@ def _computed_loads(seed: int, narrator: Narrator) -> dict[int, float]:
     return found
 
 
-def _load(grid: Grid, seed: int, services: DemoServices, narrator: Narrator) -> float:
-    """Return the seconds of 24 waves through the synchronous dataflow (figure 19)."""
-    from aqhi import variants
-    from aqhi.generator import CALM, Trend, generate
-    from aqhi.model import HOTSPOT_REFERENCE
+def _loads(home: Path | None, seed: int, narrator: Narrator) -> dict[int, float]:
+    """Return by detectors the seconds of 24 waves through the synchronous dataflow (figure 19)."""
+    found = {}
+    for side in _LOADS:
+        label = f"{side * side} detectors"
+        city = City(side, HOTSPOT_REFERENCE, Path("charts"))
+        trial = CityTrial(city, _without_bounds, _load(side, seed), (), label)
+        with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
+            try:
+                seconds = round(send(trial, services, narrator), 1)
+            except DemoError as error:
+                narrator.say(f"{label}: {error}")
+                seconds = math.nan
+            else:
+                narrator.say(f"{label}: {_LOAD_WAVES} waves in {seconds:.0f} s")
+        found[side * side] = seconds
+    return found
 
-    city = variants.City(grid.side, HOTSPOT_REFERENCE, services.folder / "charts")
-    texts = {_SYNCHRONOUS: variants.dataflow(_SYNCHRONOUS, city, None)}
-    hbase, dataflows = _begin(texts, services, narrator)
-    feed = feeder(hbase, grid)
-    try:
-        begin = time.monotonic()
-        for wave in generate(grid, _LOAD_WAVES, seed, Trend.UNIFORM, CALM):
-            feed(wave)
-            dataflows.end_wave([_SYNCHRONOUS])
-        seconds = time.monotonic() - begin
-    except DemoError as error:
-        narrator.say(f"{grid.detectors} detectors: {error}")
-        return math.nan
-    finally:
-        dataflows.close()
-    narrator.say(f"{grid.detectors} detectors: {_LOAD_WAVES} waves in {seconds:.0f} s")
-    return round(seconds, 1)
+
+def _without_bounds(place: City) -> Mapping[str, str]:
+    return {_SYNCHRONOUS: dataflow(_SYNCHRONOUS, place, None)}

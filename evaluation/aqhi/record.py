@@ -12,10 +12,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
+from aqhi.grid import Grid, cell_key
+from aqhi.readings import Readings
+from pyspark.sql import SparkSession
 
+from evaluation.aqhi.all_waves import all_waves
+from evaluation.aqhi.figures import Series, Waves
 from headgate.agent import POLICIES
 from headgate.engine import ActionRole, DataflowSpec, DecisionKind
 from headgate.events import (
@@ -37,12 +41,6 @@ from headgate.replay import (
     replay,
 )
 
-if TYPE_CHECKING:
-    from aqhi.grid import Grid
-    from aqhi.readings import Readings
-    from evaluation.aqhi.figures import Series, Waves
-    from pyspark.sql import SparkSession
-
 _HOUR = 3600.0
 _COLUMN = {
     "detectors": b"c:concentration",
@@ -59,8 +57,6 @@ Cells = list[tuple[bytes, bytes, bytes]]
 def local_spark() -> Iterator[SparkSession]:
     """Have a Spark session of this process."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
     spark = (
         SparkSession.builder.master("local[*]")
         .appName("all waves")
@@ -83,8 +79,6 @@ def computed_by_spark(
     readings: Sequence[Readings], grid: Grid, reference: float
 ) -> tuple[Waves, Series]:
     """Return the outputs of all waves, and the detectors' concentrations: see ``all_waves``."""
-    from evaluation.aqhi.all_waves import all_waves
-
     with local_spark() as spark:
         return all_waves(spark, readings, grid, reference)
 
@@ -189,8 +183,6 @@ class SynchronousRecord:
         ]
 
     def _map(self, square: Series) -> Cells:
-        from aqhi.grid import cell_key
-
         return [
             (cell_key(y, x), _COLUMN["map"], b"%r" % value)
             for y, values in enumerate(square.tolist())

@@ -7,18 +7,30 @@ engine decides as it would with services.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import yaml
+from aqhi.generator import CALM, Trend, generate
+from aqhi.grid import Grid
+from aqhi.model import HOTSPOT_REFERENCE
+from aqhi.readings import Readings
 
+from evaluation.aqhi.figures import (
+    CHOICES,
+    Experiment,
+    Series,
+    Setting,
+    StepRuns,
+    Waves,
+    experiments,
+    f_figures,
+    f_settings,
+    figures,
+)
+from evaluation.aqhi.synchronous import synchronous
 from headgate.engine import DataflowSpec, Engine, EngineTester, launched
 from headgate.flows import parse_dataflow
-
-if TYPE_CHECKING:
-    from aqhi.grid import Grid
-    from aqhi.readings import Readings
-    from evaluation.aqhi.figures import Experiment, Series, Setting, StepRuns, Waves
 
 _INPUT = "before"
 _COLUMN = b"c:value"
@@ -31,9 +43,6 @@ def mean_of_seeds(
 
     Only settings that bound one step.
     """
-    from aqhi.model import HOTSPOT_REFERENCE
-    from evaluation.aqhi.figures import experiments, figures
-
     found = []
     for seed in range(1, seeds + 1):
         shown, runs = {}, []
@@ -50,11 +59,6 @@ def mean_of_seeds(
 
 def f_by_choices(grid: Grid, waves: int, seeds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return F's executions and errors by choice and σ, as ``mean_of_seeds`` does."""
-    from aqhi.generator import Trend, generate
-    from aqhi.model import HOTSPOT_REFERENCE
-    from evaluation.aqhi.figures import CHOICES, f_figures, f_settings
-    from evaluation.aqhi.synchronous import synchronous
-
     by_choice = {}
     for choices in CHOICES:
         settings = f_settings(HOTSPOT_REFERENCE, distinct=choices.distinct)
@@ -82,9 +86,6 @@ def _decided(
     experiment: Experiment, grid: Grid, waves: int, seed: int
 ) -> tuple[Any, list[StepRuns]]:
     """Return what the synchronous dataflow shows, and the runs under each setting."""
-    from aqhi.generator import CALM, generate
-    from evaluation.aqhi.synchronous import synchronous
-
     readings = list(generate(grid, waves, seed, experiment.trend, CALM))
     shown, concentrations = synchronous(readings, grid)
     settings = [setting for setting in experiment.settings if len(setting.when) == 1]
@@ -99,8 +100,6 @@ def _runs_of(
     concentrations: Series,
 ) -> list[StepRuns]:
     """Return in which waves each setting's step runs where the other steps are synchronous."""
-    from evaluation.aqhi.figures import StepRuns
-
     actions = {f"action-{place}": setting for place, setting in enumerate(settings)}
     tester = EngineTester(_specification(actions), check=_unchecked)
     keys = grid.rows()

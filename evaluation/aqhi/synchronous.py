@@ -1,4 +1,4 @@
-"""What the synchronous dataflow shows, by the formulas: without HBase and without Spark."""
+"""Outputs of the synchronous dataflow by the formulas, without HBase and without Spark."""
 
 from __future__ import annotations
 

@@ -2,6 +2,6 @@
 
 ``steps`` is what a dataflow runs; ``model`` holds the formulas, ``generator`` and ``stations`` the
 two inputs, ``variants`` the dataflow under other bounds, ``outputs`` what its tables hold,
-``comparison`` how two runs over the same waves differ, ``report`` the page about it. What the paper
-itself evaluates is in ``evaluation/aqhi``, beside the examples.
+``comparison`` how two runs over the same waves differ, ``report`` the page about it, ``demo`` what
+``headgate demo aqhi`` runs. What the paper itself evaluates is in ``evaluation/aqhi``.
 """

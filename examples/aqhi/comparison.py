@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,32 +11,24 @@ from numpy.typing import NDArray
 
 from aqhi import model
 from aqhi.grid import Grid
-from aqhi.outputs import Tables, read_output
+from aqhi.outputs import Tables, read_output, unwritten
 from aqhi.readings import Readings
 from aqhi.results import STEPS, Comparison, OutputError, Way, output_error
 
 _DECIMALS = 2  # of the maps that are kept for drawing
 
 
-class FinishedRun(Struct, frozen=True):
+class Run(Protocol):
     """A run that has committed."""
 
-    number: int
-    """Grows from run to run of a dataflow, not always by one."""
-    action: str
-    seconds: float
-    """From launch to commit."""
-
-
-class Dataflows(Protocol):
-    """What is asked of an agent."""
-
-    def end_wave(self, names: Sequence[str]) -> None:
-        """End the wave of all dataflows; return when each has run what the wave made due."""
+    @property
+    def action(self) -> str:
+        """Return the step's name."""
         ...
 
-    def finished(self, name: str, after: int) -> Sequence[FinishedRun]:
-        """Return a dataflow's committed runs with higher numbers than ``after``."""
+    @property
+    def seconds(self) -> float:
+        """Return the seconds from launch to commit."""
         ...
 
 
@@ -45,29 +36,24 @@ class Followed(Struct, frozen=True):
     """A dataflow that takes part in the comparison."""
 
     dataflow: str
-    """Its name, by which its tables are found too."""
+    """Name of the dataflow; names of its tables begin with it."""
     label: str
-    """What people call it."""
+    """Name for people."""
     bounds: str
-    """Its bounds in words."""
+    """Bounds in words."""
     reference: float
-    """Above it a zone is a hotspot."""
+    """Concentration above which a zone is a hotspot."""
 
 
 class WaveDone(Struct, frozen=True):
-    """What one wave brought."""
+    """The result of one wave."""
 
-    number: int
-    """From 1."""
-    label: str
     reported: int
     """Detectors that had something new to say."""
     ran: dict[str, list[str]]
-    """By dataflow: the letters of the steps that ran."""
+    """Letters of the steps that ran, by dataflow."""
     index: dict[str, float]
-    """By dataflow: the index shown after the wave."""
-    seconds: float
-    """From the first put to the last output read."""
+    """Index shown after the wave, by dataflow."""
 
 
 class Comparing:
@@ -76,23 +62,11 @@ class Comparing:
     Args:
         grid: where the detectors stand.
         ways: the dataflows; the first is the synchronous one that the others are measured against.
-        feed: writes readings to the sensors' table.
-        dataflows: the agent.
-        tables: reads the outputs.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        ways: Sequence[Followed],
-        feed: Callable[[Readings], None],
-        dataflows: Dataflows,
-        tables: Tables,
-    ) -> None:
+    def __init__(self, grid: Grid, ways: Sequence[Followed]) -> None:
         self._grid = grid
-        self._feed = feed
-        self._dataflows = dataflows
-        self._shown = [_Shown(way, grid.side, tables) for way in ways]
+        self._shown = [_Shown(way, grid.side) for way in ways]
         self._city = _City(grid, ways[0].reference)
         self._labels: list[str] = []
         self._changed: list[float] = []
@@ -102,14 +76,18 @@ class Comparing:
         """Largest |x−x′| so far between a synchronous output of Spark and the formulas."""
         return self._city.apart
 
-    def wave(self, readings: Readings) -> WaveDone:
-        """Feed one wave, let every dataflow settle, read what they show."""
-        begin = time.monotonic()
-        self._feed(readings)
-        self._dataflows.end_wave([shown.way.dataflow for shown in self._shown])
-        number = len(self._labels)
+    def wave(
+        self, readings: Readings, runs: Mapping[str, Sequence[Run]], tables: Tables
+    ) -> WaveDone:
+        """Read what every dataflow shows after a wave, and compare it.
+
+        Args:
+            readings: that the wave brought.
+            runs: by dataflow, those that the wave has made due.
+            tables: hold the outputs.
+        """
         for shown in self._shown:
-            shown.look(number, self._dataflows)
+            shown.look(len(self._labels), runs[shown.way.dataflow], tables)
         synchronous, *bounded = self._shown
         for shown in bounded:
             shown.measure(synchronous)
@@ -119,15 +97,12 @@ class Comparing:
         self._changed.append(len(readings.detectors) / self._grid.detectors)
         letters = {step.action: step.letter for step in STEPS}
         return WaveDone(
-            number=number + 1,
-            label=readings.label,
             reported=len(readings.detectors),
             ran={
                 shown.way.dataflow: [letters[step] for step in letters if step in shown.latest]
                 for shown in self._shown
             },
             index={shown.way.dataflow: shown.index[-1] for shown in self._shown},
-            seconds=time.monotonic() - begin,
         )
 
     def result(self, source: str, conditions: Iterable[tuple[str, str]]) -> Comparison:
@@ -150,33 +125,27 @@ class Comparing:
 
 
 class _Shown:
-    """What people see of one dataflow, wave after wave."""
+    """The outputs of one dataflow as people see them, wave after wave."""
 
-    def __init__(self, way: Followed, side: int, tables: Tables) -> None:
+    def __init__(self, way: Followed, side: int) -> None:
         self.way = way
-        self.outputs = {
-            step.action: read_output(tables, way.dataflow, step.action, side) for step in STEPS
-        }
+        self.outputs = {step.action: unwritten(step.action, side) for step in STEPS}
         self.latest: set[str] = set()
         self.index: list[float] = []
         self._side = side
-        self._tables = tables
-        self._known = -1
         self._runs: dict[str, list[int]] = {step.action: [] for step in STEPS}
         self._seconds = {step.action: 0.0 for step in STEPS}
         self._errors: dict[str, list[OutputError]] = {}
         self._maps: list[list[list[float]]] = []
 
-    def look(self, wave: int, dataflows: Dataflows) -> None:
+    def look(self, wave: int, runs: Sequence[Run], tables: Tables) -> None:
         """Note which steps ran in the wave, and read again what they wrote."""
-        runs = dataflows.finished(self.way.dataflow, self._known)
-        self._known = max((self._known, *(run.number for run in runs)))
         self.latest = {run.action for run in runs}
         for run in runs:
             self._runs[run.action].append(wave)
             self._seconds[run.action] += run.seconds
         for action in self.latest:
-            self.outputs[action] = read_output(self._tables, self.way.dataflow, action, self._side)
+            self.outputs[action] = read_output(tables, self.way.dataflow, action, self._side)
         self.index.append(float(self.outputs["index"][0, 0]))
         self._maps.append(np.round(self.outputs["city-map"], _DECIMALS).tolist())
 
@@ -200,7 +169,7 @@ class _Shown:
 
 
 class _City:
-    """What the formulas say of all readings so far: a check of the synchronous dataflow."""
+    """The outputs by the formulas, from all readings so far, to check the synchronous ones."""
 
     def __init__(self, grid: Grid, reference: float) -> None:
         self.apart = 0.0

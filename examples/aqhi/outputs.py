@@ -1,4 +1,4 @@
-"""What a dataflow's tables hold: the outputs of its steps, read as any client would."""
+"""The outputs of a dataflow's steps, read from its tables as any client would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Cells = dict[bytes, bytes]
 
 
 class Table(Protocol):
-    """What is used of ``happybase.Table``."""
+    """The part of ``happybase.Table`` that is used."""
 
     def scan(self, *, columns: list[bytes], batch_size: int) -> Iterator[tuple[bytes, Cells]]:
         """Yield the rows that have one of the columns."""
@@ -27,7 +27,7 @@ class Table(Protocol):
 
 
 class Tables(Protocol):
-    """What is used of ``happybase.Connection``."""
+    """The part of ``happybase.Connection`` that is used."""
 
     def table(self, name: str) -> Table:
         """Return a table by name."""
@@ -43,7 +43,7 @@ _PLACES = {
     "city-map": ("map", b"c:concentration", 1),
     "hotspots": ("zones", b"c:hotspots", 0),
 }
-"""By action: the table's kind, the column, how many points fewer than detectors lie on a side."""
+"""Kind of the table, column, and points on a side fewer than detectors, by action."""
 
 
 def read_output(tables: Tables, dataflow: str, action: str, side: int) -> Square:
@@ -65,3 +65,9 @@ def read_output(tables: Tables, dataflow: str, action: str, side: int) -> Square
     kind, column, fewer = _PLACES[action]
     scan = tables.table(f"{dataflow}-{kind}").scan(columns=[column], batch_size=_BATCH)
     return filled(side - fewer, {row: float(cells[column]) for row, cells in scan})
+
+
+def unwritten(action: str, side: int) -> Square:
+    """Return the output of a step that has written nothing yet: see ``read_output``."""
+    points = 1 if action == "index" else side - _PLACES[action][2]
+    return np.full((points, points), np.nan)

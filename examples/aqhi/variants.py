@@ -22,7 +22,7 @@ _TENTH = 10
 
 
 class City(Struct, frozen=True):
-    """What differs between inputs."""
+    """The properties in which inputs differ."""
 
     side: int
     """Detectors along each side."""
@@ -79,14 +79,6 @@ def bounds_in_words(text: str) -> str:
         for action, body in actions.items()
         for bound in body.get("when", {}).values()
     )
-
-
-def tables(name: str) -> dict[str, tuple[str, ...]]:
-    """Return the families of every table that a dataflow of that name uses, the input too."""
-    return {
-        SENSORS_TABLE: ("s",),
-        **{f"{name}-{kind}": ("c",) for kind in ("detectors", "zones", "map", "index")},
-    }
 
 
 def _renamed(place: str | dict[str, Any], name: str) -> str | dict[str, Any]:

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+import yaml
 
-from headgate.cli.demo.comparison import (
+from crawl.web import ROUND_SECONDS, Document, LinkDataError, Round, generated, linked
+from crawl.web import crawl as crawled
+from headgate.cli import (
     Cells,
+    Example,
+    Report,
+    SettledWave,
+    Stand,
+    Submission,
     SynchronousComparison,
-    WaveInput,
-    print_steps,
-    read_example,
-    summary,
+    Times,
+    Wave,
+    demonstration,
 )
-from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, example_file, outcome
-from headgate.cli.demo.services import DemoServices
 
-if TYPE_CHECKING:
-    from crawl.web import Document, Round
-
+FILE = Path(__file__).with_name("crawl.yaml")
 _ROUNDS = 24
 _DOCUMENTS = 1500
 _SPEED = 6.0  # a round every 5 seconds
 
 
+@demonstration(LinkDataError)
 def crawl(
     *,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the crawler, 30 s each.")] = _ROUNDS,
@@ -48,39 +51,51 @@ def crawl(
             min=1.0, max=1e6, help="How much faster time goes, in bounds too: 1 for real time."
         ),
     ] = _SPEED,
-    home: HomeOption = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave tables and logs behind.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Example:
     """Index crawled documents, news before static pages, and synchronously; compare."""
-    console = Console(stderr=as_json)
-    file = example_file("crawl")
-    from crawl.web import ROUND_SECONDS, LinkDataError, generated, linked
-    from crawl.web import crawl as crawled
+    web = linked(data, documents) if data else generated(documents, seed)
+    return CrawledIndex(web, rounds, seed, speed)
 
-    began = time.monotonic()
-    with outcome(console, LinkDataError), Narrator(console, rounds) as narrator:
-        web = linked(data, documents) if data else generated(documents, seed)
-        stale = StalePostings(web)
-        with DemoServices(home, keep=keep, on_progress=narrator.progress) as services:
-            tree = read_example(file, lambda tree: _hurry(tree, speed))
-            comparison = SynchronousComparison(tree, file, services, narrator, {"index": stale})
-            comparison.send(_paced(crawled(web, rounds, seed), ROUND_SECONDS / speed))
-        if keep:
-            narrator.say(f"kept: {services.folder}")
-    kinds = {kind: sum(found) / len(found) for kind, found in stale.shares.items() if found}
-    if as_json:
-        typer.echo(json.dumps(summary(comparison) | {"stale postings": kinds}, indent=1))
-        return
-    print_steps(console, comparison)
-    console.print(
-        "Of the index, ε is the share of postings (a word and a document that has it) that are "
-        f"missing or stale: of news {kinds['news']:.2%}, of static pages {kinds['pages']:.2%} on "
-        "average."
-    )
-    console.print(
-        f"{time.monotonic() - began:.0f} s in all; everything that was started has ended."
-    )
+
+class CrawledIndex:
+    """The index of a web that is crawled round by round, beside one that is always fresh.
+
+    Args:
+        web: all documents.
+        waves: rounds of the crawler.
+        seed: decides what the crawler fetches.
+        speed: how much faster than the crawler's time the rounds come.
+    """
+
+    def __init__(self, web: Sequence[Document], waves: int, seed: int, speed: float) -> None:
+        self.waves = waves
+        self._stale = StalePostings(web)
+        rounds = paced(crawled(web, waves, seed), ROUND_SECONDS / speed)
+        tree = hurried(yaml.safe_load(FILE.read_text(encoding="utf-8")), speed)
+        self._beside = SynchronousComparison(tree, FILE, rounds, {"index": self._stale})
+
+    def dataflows(self, folder: Path) -> Sequence[Submission]:
+        """Return the dataflow without and with its bounds."""
+        return self._beside.dataflows(folder)
+
+    def feed(self, stand: Stand) -> Iterator[Wave]:
+        """Yield what the crawler has fetched, round by round."""
+        return self._beside.feed(stand)
+
+    def measure(self, wave: SettledWave, stand: Stand) -> Iterable[str]:
+        """Compare both outputs of each step."""
+        return self._beside.measure(wave, stand)
+
+    def report(self, _: Times) -> Report:
+        """Return what was left out, and how stale the index was for news and static pages."""
+        kinds = {kind: sum(each) / len(each) for kind, each in self._stale.shares.items() if each}
+        words = (
+            "Of the index, ε is the share of postings (a word and a document that has it) that are "
+            f"missing or stale: of news {kinds['news']:.2%}, of static pages {kinds['pages']:.2%} "
+            "on average."
+        )
+        document = self._beside.document() | {"stale postings": kinds}
+        return Report(document, [*self._beside.shown(), words])
 
 
 class StalePostings:
@@ -112,18 +127,19 @@ def _postings(index: Cells) -> set[tuple[bytes, str]]:
     return {(word, url) for (word, _), urls in index.items() for url in json.loads(urls)}
 
 
-def _hurry(tree: dict[str, Any], speed: float) -> None:
-    """Let the bounds' time go as fast as the crawler's."""
+def hurried(tree: dict[str, Any], speed: float) -> dict[str, Any]:
+    """Return the dataflow with bounds whose time goes as fast as the crawler's."""
     for action in tree["actions"].values():
         for bound in action.get("when", {}).values():
             if "time" in bound:
                 seconds = float(bound["time"].removesuffix(" s"))
                 bound["time"] = seconds / speed
+    return tree
 
 
-def _paced(rounds: Iterator[Round], seconds: float) -> Iterator[WaveInput]:
+def paced(rounds: Iterator[Round], seconds: float) -> Iterator[Wave]:
     """Yield the rounds, one every so many seconds, or as fast as they are taken."""
     begun = time.monotonic()
     for number, one in enumerate(rounds):
         time.sleep(max(0.0, begun + number * seconds - time.monotonic()))
-        yield WaveInput(one.label, {"crawl-news": one.news, "crawl-pages": one.pages})
+        yield Wave(one.label, {"crawl-news": one.news, "crawl-pages": one.pages})

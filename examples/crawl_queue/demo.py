@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
-from rich.console import Console
 from rich.table import Table
 
-from headgate.cli.demo.comparison import Services
-from headgate.cli.demo.dataflows import AgentDataflows, CommittedRun
-from headgate.cli.demo.hbase import FreshTables, create_tables_of, put_rows
-from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, example_file, outcome
-from headgate.cli.demo.services import DemoServices
+from crawl_queue.stages import THRESHOLD
+from crawl_queue.web import Crawler, Web, from_scratch
+from headgate.cli import (
+    CommittedRun,
+    Example,
+    Report,
+    SettledWave,
+    Stand,
+    Submission,
+    Times,
+    Wave,
+    demonstration,
+)
 from headgate.engine import ActionRole
 from headgate.events import Container
 from headgate.flows import parse_dataflow
 
-if TYPE_CHECKING:
-    from crawl_queue.web import Crawler, Expected
-
+FILE = Path(__file__).with_name("crawl_queue.yaml")
 _PAGES = 3000
 _SITES = 60
 _FIRST = 300  # a tenth of all: with fewer, hardly any page reaches the threshold
@@ -34,6 +38,7 @@ _ROUNDS = 12
 _DIFFERENT = 1  # exit status
 
 
+@demonstration()
 def crawl_queue(
     *,
     rounds: Annotated[
@@ -50,60 +55,33 @@ def crawl_queue(
         int, typer.Option(min=0, help="Pages of a round that were fetched before.")
     ] = _AGAIN,
     seed: Annotated[int, typer.Option(help="Of the web, and of the first round.")] = 1,
-    home: HomeOption = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave tables and logs behind.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Example:
     """Crawl a generated web by the queue that stages make of it; compare with all pages' links.
 
     The exit status is 1 where queue or sites are not what plain Python counts from scratch.
     """
-    console = Console(stderr=as_json)
-    file = example_file("crawl_queue")
-    from crawl_queue.web import Crawler, Web
-
-    began = time.monotonic()
     crawler = Crawler(Web(pages, _SITES, seed), at_once, again)
-    text = file.read_text(encoding="utf-8")
-    with outcome(console), Narrator(console, rounds) as narrator:
-        with DemoServices(home, keep=keep, on_progress=narrator.progress) as services:
-            narrator.say("tables: creating")
-            create_tables_of(*services.thrift1, [parse_dataflow(text, file.name).spec])
-            loop = CrawlLoop(text, file, services, narrator, crawler)
-            try:
-                found = loop.crawl(first, rounds, seed)
-            finally:
-                loop.close()
-        if keep:
-            narrator.say(f"kept: {services.folder}")
-    if as_json:
-        typer.echo(json.dumps(found.summary(), indent=1))
-    else:
-        _print(console, found)
-        console.print(
-            f"{time.monotonic() - began:.0f} s in all; everything that was started has ended."
-        )
-    if found.differing:
-        raise typer.Exit(_DIFFERENT)
+    text = FILE.read_text(encoding="utf-8")
+    return CrawlLoop(text, crawler, crawler.begin(first, seed), rounds)
 
 
 class CrawlRound(Struct, frozen=True):
-    """What came of the pages of one round."""
+    """The result of one round."""
 
     fetched: int
     """Pages that were put into the table."""
     again: int
-    """Of these, such as were there before."""
+    """Pages among these that were there before."""
     crawled: int
-    """Pages that are there."""
+    """Pages in the table."""
     runs: Sequence[CommittedRun]
-    """Of the stages."""
+    """Runs of the stages."""
     queue: int
     """URLs to be crawled next."""
     differing: Sequence[str]
-    """Names that queue and sites have otherwise than what is counted from scratch."""
+    """Names whose numbers in queue or sites differ from those counted from scratch."""
     seconds: float
-    """From the first put until all stages had run."""
+    """Time from the first put until all stages had run."""
 
 
 class CrawlFound(Struct, frozen=True):
@@ -112,13 +90,13 @@ class CrawlFound(Struct, frozen=True):
     stages: Sequence[str]
     rounds: Sequence[CrawlRound]
     sites: int
-    """That are linked to in the end."""
+    """Sites that are linked to in the end."""
     counting: float
-    """Seconds in which plain Python counted from scratch, after the last round."""
+    """Seconds that plain Python took to count from scratch, after the last round."""
 
     @property
     def differing(self) -> list[str]:
-        """Return what differed in any round, each name once."""
+        """Return the names that differed in any round, each once."""
         return list(dict.fromkeys(name for one in self.rounds for name in one.differing))
 
     def runs(self, stage: str) -> list[CommittedRun]:
@@ -149,103 +127,87 @@ class CrawlFound(Struct, frozen=True):
 
 
 class CrawlLoop:
-    """The dataflow on running services, and the crawler that reads its queue.
+    """A crawler that fetches what the queue names, and stages that make the queue.
 
     Args:
         text: the dataflow file's.
-        file: where it was read from.
-        services: that run it; its tables are there.
-        narrator: prints what goes on.
         crawler: fetches pages.
+        first: what it has fetched for the first round, which no queue names: links by URL.
+        waves: rounds at most; fewer where the queue is empty.
+
+    Attributes:
+        rounds: that were measured so far.
     """
 
     def __init__(
-        self, text: str, file: Path, services: Services, narrator: Narrator, crawler: Crawler
+        self, text: str, crawler: Crawler, first: Mapping[str, Sequence[str]], waves: int
     ) -> None:
+        self.waves = waves
+        self.rounds: list[CrawlRound] = []
         self._text = text
-        self._file = file
-        self._narrator = narrator
         self._crawler = crawler
-        self._hbase = FreshTables(*services.thrift1)
-        self._dataflows = AgentDataflows(services.api)
-        self._newest = -1
-        spec = parse_dataflow(text, file.name).spec
+        self._fetched = first
+        self._known: set[str] = set()
+        self._queue: dict[str, float] = {}
+        self._sites = 0
+        self._counting = 0.0
+        spec = parse_dataflow(text, FILE.name).spec
         self._name = spec.name
         self._stages = [a.name for a in spec.actions if a.role is not ActionRole.INPUT]
         self._places = {str(watched.id): _place(watched.container) for watched in spec.containers}
 
-    def close(self) -> None:
-        """Close the connection to the agent."""
-        self._dataflows.close()
+    def dataflows(self, _: Path) -> Sequence[Submission]:
+        """Return the dataflow of the stages."""
+        return [Submission(self._text, FILE)]
 
-    def crawl(self, first: int, rounds: int, seed: int) -> CrawlFound:
-        """Submit the dataflow and crawl until rounds or queue are at their end.
-
-        Args:
-            first: pages of the first round.
-            rounds: how many at most.
-            seed: by which the first pages are drawn.
-
-        Raises:
-            DemoError: the dataflow is stuck.
-        """
-        say = self._narrator.say
-        say(f"dataflow: submitting {self._name}")
-        self._dataflows.submit(self._text, self._file.parent, self._file.name)
-        say("Spark: starting a session")
-        self._dataflows.wait_warm([self._name])
-        found: list[CrawlRound] = []
-        fetched = self._crawler.begin(first, seed)
-        known: set[str] = set()
-        while True:
-            began = time.monotonic()
-            self._put(fetched)
-            self._dataflows.end_wave([self._name])
-            seconds = time.monotonic() - began
-            queue, sites = self._shown("queue"), self._shown("sites")
-            counted = time.monotonic()
-            right = self._expected()
-            counting = time.monotonic() - counted
-            differing = (*_differing(right.queue, queue), *_differing(right.sites, sites))
-            again = len(known.intersection(fetched))
-            known.update(fetched)
-            runs = self._runs()
-            found.append(
-                CrawlRound(len(fetched), again, len(known), runs, len(queue), differing, seconds)
-            )
-            self._report(found)
-            fetched = self._crawler.follow(queue) if len(found) < rounds else {}
-            if not fetched:
-                return CrawlFound(self._stages, found, len(sites), counting)
-
-    def _put(self, fetched: Mapping[str, Sequence[str]]) -> None:
+    def feed(self, _: Stand) -> Iterator[Wave]:
+        """Yield the pages of the first round, then those that the queue names."""
         table, column = self._places["pages"]
-        puts = (
-            (url.encode(), {column: "\n".join(links).encode()}) for url, links in fetched.items()
-        )
-        put_rows(self._hbase, table, puts)
+        while self._fetched:
+            puts = (
+                (url.encode(), {column: "\n".join(links).encode()})
+                for url, links in self._fetched.items()
+            )
+            yield Wave(f"round {len(self.rounds) + 1}", {table: puts})
+            more = len(self.rounds) < self.waves
+            self._fetched = self._crawler.follow(self._queue) if more else {}
 
-    def _shown(self, container: str) -> dict[str, float]:
+    def measure(self, wave: SettledWave, stand: Stand) -> Iterable[str]:
+        """Compare queue and sites with what all pages say."""
+        self._queue, sites = (self._shown(stand, container) for container in ("queue", "sites"))
+        began = time.monotonic()
+        right = from_scratch(self._crawler.pages, THRESHOLD)
+        self._counting = time.monotonic() - began
+        self._sites = len(sites)
+        again = len(self._known.intersection(self._fetched))
+        self._known.update(self._fetched)
+        found = CrawlRound(
+            fetched=len(self._fetched),
+            again=again,
+            crawled=len(self._known),
+            runs=wave.runs[self._name],
+            queue=len(self._queue),
+            differing=(*_differing(right.queue, self._queue), *_differing(right.sites, sites)),
+            seconds=wave.seconds,
+        )
+        self.rounds.append(found)
+        return round_words(wave.number, found)
+
+    def found(self) -> CrawlFound:
+        """Return all rounds so far."""
+        return CrawlFound(self._stages, self.rounds, self._sites, self._counting)
+
+    def report(self, _: Times) -> Report:
+        """Return what each stage has cost, and whether the tables are right."""
+        found = self.found()
+        status = _DIFFERENT if found.differing else 0
+        return Report(found.summary(), [_costs(found), verdict(found)], status=status)
+
+    def _shown(self, stand: Stand, container: str) -> dict[str, float]:
         """Return the numbers of a container by row, as any HBase client reads them."""
         table, column = self._places[container]
-        rows = self._hbase.table(table).scan(columns=[column])
+        rows = stand.tables.table(table).scan(columns=[column])
         return {row.decode(): float(cells[column]) for row, cells in rows}
-
-    def _expected(self) -> Expected:
-        from crawl_queue.stages import THRESHOLD
-        from crawl_queue.web import from_scratch
-
-        return from_scratch(self._crawler.pages, THRESHOLD)
-
-    def _runs(self) -> Sequence[CommittedRun]:
-        runs = self._dataflows.committed(self._name, self._newest)
-        self._newest = max((self._newest, *(run.number for run in runs)))
-        return runs
-
-    def _report(self, found: Sequence[CrawlRound]) -> None:
-        self._narrator.done(len(found))
-        for line in round_words(len(found), found[-1]):
-            self._narrator.say(line)
 
 
 def _place(container: Container) -> tuple[str, bytes]:
@@ -280,8 +242,8 @@ def _run_words(run: CommittedRun) -> str:
     )
 
 
-def _print(console: Console, found: CrawlFound) -> None:
-    """Print what each stage has cost, and whether the tables are right."""
+def _costs(found: CrawlFound) -> Table:
+    """Return what each stage has cost."""
     table = Table("stage")
     for title in ("runs", "rows of its\nincrements", "seconds of\na run", "of the\nlast"):
         table.add_column(title, justify="right")
@@ -292,8 +254,7 @@ def _print(console: Console, found: CrawlFound) -> None:
         mean = sum(seconds) / len(seconds) if seconds else 0.0
         last = f"{seconds[-1]:.2f}" if seconds else "-"
         table.add_row(stage, str(len(runs)), f"{rows:,}", f"{mean:.2f}", last)
-    console.print(table)
-    console.print(verdict(found), soft_wrap=True)
+    return table
 
 
 _NAMED = 5

@@ -2,5 +2,5 @@
 
 ``steps`` is what a dataflow runs; ``fwi`` holds the formulas of the fire weather index, ``weather``
 the hours of a generated or a recorded season, ``forest`` what sensors and a satellite see of them,
-``demonstration`` how outputs under bounds are compared with synchronous ones.
+``demo`` what ``headgate demo fire-risk`` sends, measures and reports.
 """

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
+import yaml
 
-from headgate.cli.demo.comparison import (
+from fire_risk.forest import AREA, Forest
+from fire_risk.weather import Hour, WeatherDataError, generated, recorded
+from headgate.cli import (
     Cells,
+    Example,
+    Report,
+    SettledWave,
+    Stand,
+    Submission,
     SynchronousComparison,
-    WaveInput,
-    print_steps,
-    read_example,
-    summary,
+    Times,
+    Wave,
+    demonstration,
 )
-from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, example_file, outcome
-from headgate.cli.demo.services import DemoServices
 
-if TYPE_CHECKING:
-    from fire_risk.forest import Forest
-    from fire_risk.weather import Hour
-
+FILE = Path(__file__).with_name("fire_risk.yaml")
 _WAVES = 24
 _SIDE = 30  # 900 sensors, 100 areas
 _START = datetime.fromisoformat("2007-05-23T08:00")  # two days to the summer's highest index
 
 
+@demonstration(WeatherDataError)
 def fire_risk(
     *,
     waves: Annotated[int, typer.Option(min=1, help="Hours of weather.")] = _WAVES,
@@ -46,67 +46,68 @@ def fire_risk(
     start: Annotated[
         datetime, typer.Option(formats=["%Y-%m-%dT%H:%M"], help="First hour, with --data.")
     ] = _START,
-    home: HomeOption = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave tables, logs and thermal maps behind.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Example:
     """Follow a forest's risk of fire hour by hour, under bounds and synchronously; compare."""
-    console = Console(stderr=as_json)
-    file = example_file("fire_risk")
-    from fire_risk.forest import AREA, Forest
-    from fire_risk.weather import WeatherDataError, generated, recorded
+    before, season = recorded(data, start, waves) if data else (None, generated(waves, seed))
+    return FireRisk(Forest(grid - grid % AREA, seed), season, before or {})
 
-    began = time.monotonic()
-    with outcome(console, WeatherDataError), Narrator(console, waves) as narrator:
-        before, season = recorded(data, start, waves) if data else (None, generated(waves, seed))
-        forest = Forest(grid - grid % AREA, seed)
-        with DemoServices(home, keep=keep, on_progress=narrator.progress) as services:
 
-            def change(tree: dict[str, Any]) -> None:
-                tree["actions"]["measure"]["parameters"] = before or {}
-                charts = {"charts": str(services.folder / "charts")}
-                tree["actions"]["thermal-map"]["parameters"] = charts
+class FireRisk:
+    """The risk of a forest's areas over some hours, beside the one that is always computed.
 
-            comparison = SynchronousComparison(read_example(file, change), file, services, narrator)
-            comparison.send(_waves(forest, season))
-        if keep:
-            narrator.say(f"kept: {services.folder}")
-    fires = _fires(comparison)
-    record = _against_record(comparison.output("measure"), forest, season)
-    if as_json:
+    Args:
+        forest: what sensors and a satellite see.
+        season: the hours.
+        before: moisture codes with which the first hour begins; the dataflow's own where empty.
+    """
+
+    def __init__(self, forest: Forest, season: Sequence[Hour], before: Mapping[str, float]) -> None:
+        self.waves = len(season)
+        self._forest = forest
+        self._season = season
+        self._tree = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+        self._tree["actions"]["measure"]["parameters"] = before
+        hours = (
+            Wave(hour.label, {"fire-satellite": hour.satellite, "fire-sensors": hour.sensors})
+            for hour in forest.hours(season)
+        )
+        self._beside = SynchronousComparison(self._tree, FILE, hours)
+
+    def dataflows(self, folder: Path) -> Sequence[Submission]:
+        """Return the dataflow without and with its bounds; both draw thermal maps."""
+        self._tree["actions"]["thermal-map"]["parameters"] = {"charts": str(folder / "charts")}
+        return self._beside.dataflows(folder)
+
+    def feed(self, stand: Stand) -> Iterator[Wave]:
+        """Yield what sensors and the satellite see, hour by hour."""
+        return self._beside.feed(stand)
+
+    def measure(self, wave: SettledWave, stand: Stand) -> Iterable[str]:
+        """Compare both outputs of each step."""
+        return self._beside.measure(wave, stand)
+
+    def report(self, _: Times) -> Report:
+        """Return what was left out, where it burned, and how far codes are from a record."""
+        fires = {
+            "hot": self._areas("pictures"),
+            "orders": self._areas("order"),
+        }
+        record = against_record(self._beside.output("measure"), self._forest, self._season)
         found = {"fires": fires, "largest difference from the record": record}
-        typer.echo(json.dumps(summary(comparison) | found, indent=1))
-        return
-    print_steps(console, comparison)
-    console.print(f"Very hot: {', '.join(fires['hot'])}; fires: {', '.join(fires['orders'])}.")
-    if record is not None:
-        console.print(
-            "Moisture codes at the station after the last hour, against the record's own: "
-            f"largest difference {record:.1g}."
-        )
-    console.print(
-        f"{time.monotonic() - began:.0f} s in all; everything that was started has ended."
-    )
+        words = [f"Very hot: {', '.join(fires['hot'])}; fires: {', '.join(fires['orders'])}."]
+        if record is not None:
+            words.append(
+                "Moisture codes at the station after the last hour, against the record's own: "
+                f"largest difference {record:.1g}."
+            )
+        return Report(self._beside.document() | found, [*self._beside.shown(), *words])
+
+    def _areas(self, step: str) -> list[str]:
+        """Return the areas that a step has written."""
+        return sorted({row.decode() for row, _ in self._beside.output(step)})
 
 
-def _waves(forest: Forest, season: Sequence[Hour]) -> Iterator[WaveInput]:
-    for hour in forest.hours(season):
-        yield WaveInput(
-            hour.label, {"fire-satellite": hour.satellite, "fire-sensors": hour.sensors}
-        )
-
-
-def _fires(comparison: SynchronousComparison) -> dict[str, list[str]]:
-    """Return the areas of which pictures were gathered, and those that orders name."""
-    return {
-        "hot": sorted({row.decode() for row, _ in comparison.output("pictures")}),
-        "orders": sorted({row.decode() for row, _ in comparison.output("order")}),
-    }
-
-
-def _against_record(floor: Cells, forest: Forest, season: Sequence[Hour]) -> float | None:
+def against_record(floor: Cells, forest: Forest, season: Sequence[Hour]) -> float | None:
     """Return the largest difference of a moisture code at the station from the record's."""
     codes = season[-1].codes
     if codes is None:

@@ -1,12 +1,20 @@
 """A dataflow beside itself without bounds: what is compared, and how."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from headgate.cli.demo.comparison import ComparedStep, difference, reference
+from headgate.cli.demo.comparison import (
+    ComparedStep,
+    SynchronousComparison,
+    difference,
+    reference,
+)
 from headgate.flows import parse_dataflow
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TREE: dict[str, Any] = {
     "name": "air",
     "containers": {
@@ -43,8 +51,6 @@ def test_the_reference_reads_the_same_input_and_writes_tables_of_its_own():
 
 
 def test_the_reference_has_no_bounds_and_another_name():
-    import yaml
-
     parsed = parse_dataflow(yaml.safe_dump(reference(TREE)), "air.yaml")
     assert parsed.name == "synchronous-air"
     assert not any(action.bounds for action in parsed.spec.actions)
@@ -79,3 +85,13 @@ def test_a_step_saves_what_it_leaves_out():
     step = ComparedStep("zones", "", runs_synchronous=8, runs=2, errors=[0.0, 0.5])
     assert (step.saved, step.mean_error, step.worst_error) == (0.75, 0.25, 0.5)
     assert ComparedStep("zones", "").saved == 0.0
+
+
+@pytest.mark.parametrize("example", ["fire_risk", "crawl", "linear_road"])
+def test_examples_can_run_beside_themselves(example):
+    file = EXAMPLES / example / f"{example}.yaml"
+    beside = SynchronousComparison(yaml.safe_load(file.read_text()), file, [])
+    assert list(beside.steps)
+    assert all(step.description for step in beside.steps.values())
+    own, other = (yaml.safe_load(one.text)["name"] for one in beside.dataflows(Path()))
+    assert own == f"synchronous-{other}"

@@ -1,15 +1,12 @@
 """The demonstration's view of an agent, against scripted answers."""
 
 import json
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
 from headgate.cli.demo.dataflows import AgentDataflows, DemoError
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 
 class ScriptedAgent:
@@ -88,7 +85,7 @@ def test_a_quarantined_step_ends_the_wait_with_its_traceback():
 
 def test_only_committed_runs_after_a_number_count_oldest_first():
     runs = [record(4), record(3, outcome="lost"), record(2), record(1), record(5, "index")]
-    found = ScriptedAgent(a__runs=[ok(runs)]).dataflows().finished("a", 1)
+    found = ScriptedAgent(a__runs=[ok(runs)]).dataflows().committed("a", 1)
     assert [(run.number, run.action, run.seconds) for run in found] == [
         (2, "zones", 0.5),
         (4, "zones", 0.5),
@@ -138,7 +135,7 @@ def test_workers_are_waited_for_until_they_are_warm():
 def test_a_refusal_is_told_in_the_agent_s_words():
     agent = ScriptedAgent(**{"/v1/flows": [(409, {"error": "no observer"})]})
     with pytest.raises(DemoError, match="no observer"):
-        agent.dataflows().submit("name: a", Path())
+        agent.dataflows().submit("name: a", Path("a.yaml"))
 
 
 def test_an_agent_that_is_gone_is_named():
@@ -147,4 +144,11 @@ def test_an_agent_that_is_gone_is_named():
 
     dataflows = AgentDataflows("http://agent", httpx.MockTransport(gone))
     with pytest.raises(DemoError, match="does not answer GET /v1/flows/a/runs: refused"):
-        dataflows.finished("a", 0)
+        dataflows.committed("a", 0)
+
+
+def test_a_file_is_submitted_with_its_name_and_the_folder_of_its_steps():
+    agent = ScriptedAgent(**{"/v1/flows": [ok({})]})
+    agent.dataflows().submit("name: a", Path("examples", "air", "a.yaml"))
+    body = {"source": "name: a", "file": "a.yaml", "directory": str(Path("examples", "air"))}
+    assert agent.asked == [("POST", "/v1/flows", body)]

@@ -99,7 +99,7 @@ def test_stored_pairs_are_learned_from_where_asked_for(trained: Trainings) -> No
     body: Any = {"outputs": [], "waves": None, "source": "knowledge"}
     assert trained.asked == [("POST", "/v1/flows/air/train", body)]
     stored = msgspec.structs.replace(DONE, source=Source.KNOWLEDGE)
-    first = next(iter(train.summary("air", stored)))
+    first = next(iter(train.training_in_words("air", stored)))
     assert first == "air was trained on 24 of 24 waves of stored pairs in 2.5 s."
 
 

@@ -32,7 +32,7 @@ WAVES = 30
 
 
 def waves(trend: Trend) -> Waves:
-    """What the synchronous dataflow shows, by the formulas."""
+    """Outputs of the synchronous dataflow, by the formulas."""
     grid = Grid(SIDE)
     readings = np.full((grid.detectors, 3), np.nan)
     changed, zones, maps, hotspots = [], [], [], []

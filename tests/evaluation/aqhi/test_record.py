@@ -1,21 +1,17 @@
 """The record of a synchronous dataflow that is made from its outputs, and replays of it."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
-
 from aqhi.generator import CALM, Trend, generate
 from aqhi.grid import Grid
 from aqhi.readings import Readings
 from aqhi.variants import City, dataflow
 from evaluation.aqhi.figures import shown
+from evaluation.aqhi.record import SynchronousRecord
 from evaluation.aqhi.synchronous import synchronous
 
-from headgate.cli.demo.record import SynchronousRecord
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate
 

@@ -7,8 +7,7 @@ import math
 import pytest
 from aqhi.generator import CALM, Trend, generate
 from aqhi.grid import Grid
-
-from headgate.cli.demo.evaluation_seeds import f_by_choices, mean_of_seeds
+from evaluation.aqhi.seeds import f_by_choices, mean_of_seeds
 
 GRID = Grid(10)
 WAVES = 40

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
+from crawl_queue.demo import FILE, CrawlFound, CrawlLoop, CrawlRound, round_words, verdict
+from crawl_queue.stages import THRESHOLD
+from crawl_queue.web import Crawler, Web, from_scratch
 from typer.testing import CliRunner
 
-from headgate.cli.demo import crawl_queue
+from headgate.cli import CommittedRun, SettledWave, Stand, Wave
 from headgate.cli.demo.commands import app
-from headgate.cli.demo.crawl_queue import CrawlFound, CrawlLoop, CrawlRound, round_words, verdict
-from headgate.cli.demo.dataflows import CommittedRun
-from headgate.cli.demo.narration import Narrator
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
-
-from crawl_queue.stages import THRESHOLD
-from crawl_queue.web import Crawler, Expected, Web, from_scratch
-
-FILE = Path(__file__).parents[3] / "examples" / "crawl_queue" / "crawl_queue.yaml"
+PLACES = yaml.safe_load(FILE.read_text())["containers"]
 RUNS = [
     CommittedRun(4, "extract", "", 10.0, 10.25, {"links": 1234, "visited": 7}),
     CommittedRun(5, "decide", "", 10.5, 11.0),
 ]
-
-
-class Nowhere:
-    thrift1 = ("127.0.0.1", 1)
-    api = "http://127.0.0.1:1"
-
-
-class Heard:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.rounds = 0
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def done(self, waves: int) -> None:
-        self.rounds = waves
 
 
 class Stages:
@@ -50,66 +28,58 @@ class Stages:
 
     def __init__(self) -> None:
         self.pages: dict[str, Sequence[str]] = {}
-        self.wrong: dict[str, Any] = {}
+        self.wrong: dict[str, float] = {}
+        self._asked = ""
 
-    def shown(self) -> Expected:
+    def put(self, wave: Wave) -> None:
+        [(table, puts)] = wave.puts.items()
+        assert table == PLACES["pages"]["table"]
+        for url, cells in puts:
+            [links] = cells.values()
+            self.pages[url.decode()] = links.decode().split()
+
+    def table(self, name: str) -> Stages:
+        self._asked = name
+        return self
+
+    def scan(self, columns: Sequence[bytes]) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         found = from_scratch(self.pages, THRESHOLD)
-        return Expected(found.queue | self.wrong, found.sites)
+        shown = found.sites if self._asked == PLACES["sites"]["table"] else found.queue | self.wrong
+        for row, value in shown.items():
+            yield row.encode(), {columns[0]: str(value).encode()}
 
 
-class ScriptedLoop(CrawlLoop):
-    """A loop without services: its tables are those of the stages above."""
+class Crawl:
+    """Rounds as the runner has them."""
 
-    def __init__(self, stages: Stages, crawler: Crawler) -> None:
-        self.heard = Heard()
-        narrator = cast("Narrator", self.heard)
-        super().__init__(FILE.read_text(), FILE, Nowhere(), narrator, crawler)
-        self.close()
-        self._stages_of_test = stages
-        self._dataflows = cast("Any", ScriptedDataflows())
-
-    def _put(self, fetched: Mapping[str, Sequence[str]]) -> None:
-        self._stages_of_test.pages |= fetched
-
-    def _shown(self, container: str) -> dict[str, float]:
-        found = self._stages_of_test.shown()
-        return dict(found.queue if container == "queue" else found.sites)
-
-
-class ScriptedDataflows:
-    def submit(self, *_: object) -> None:
-        pass
-
-    def wait_warm(self, _: object) -> None:
-        pass
-
-    def end_wave(self, _: object) -> None:
-        pass
-
-    def committed(self, _: str, after: int) -> list[CommittedRun]:
-        return [CommittedRun(after + 1, "decide", "", 0.0, 1.0)]
-
-
-def crawled(stages: Stages, rounds: int) -> tuple[ScriptedLoop, CrawlFound]:
-    loop = ScriptedLoop(stages, Crawler(Web(300, 6, seed=1), at_once=20, again=3))
-    return loop, loop.crawl(60, rounds, seed=1)
+    def __init__(self, stages: Stages, rounds: int, first: int = 60) -> None:
+        crawler = Crawler(Web(300, 6, seed=1), at_once=20, again=3)
+        loop = CrawlLoop(FILE.read_text(), crawler, crawler.begin(first, 1), rounds)
+        stand = Stand(cast("Any", stages), cast("Any", None), print)
+        self.lines: list[str] = []
+        for number, wave in enumerate(loop.feed(stand), 1):
+            stages.put(wave)
+            runs = {"crawl-queue": [CommittedRun(number - 1, "decide", "", 0.0, 1.0)]}
+            self.lines += loop.measure(SettledWave(number, wave.label, runs, 0.5), stand)
+        self.found = loop.found()
 
 
 def test_the_queue_says_what_is_fetched_next_until_rounds_are_over() -> None:
     stages = Stages()
-    loop, found = crawled(stages, 4)
+    crawl = Crawl(stages, 4)
+    found = crawl.found
     assert [one.fetched for one in found.rounds] == [60, 23, 23, 23]
     assert [one.again for one in found.rounds] == [0, 3, 3, 3]
     assert found.rounds[-1].crawled == len(stages.pages) == 120
     assert found.differing == []
-    assert loop.heard.rounds == 4
+    assert [line.split(":")[0] for line in crawl.lines[::2]] == [f"round {n}" for n in range(1, 5)]
     assert [run.number for run in found.runs("decide")] == [0, 1, 2, 3]
 
 
 def test_a_table_that_shows_something_else_is_found_and_named() -> None:
     stages = Stages()
     stages.wrong = {"nowhere.example/1": 5}
-    _, found = crawled(stages, 1)
+    found = Crawl(stages, 1).found
     assert found.differing == ["nowhere.example/1"]
     assert "NOT" in verdict(found)
     assert "nowhere.example/1 differed" in verdict(found)
@@ -117,8 +87,7 @@ def test_a_table_that_shows_something_else_is_found_and_named() -> None:
 
 
 def test_an_empty_queue_ends_the_crawl() -> None:
-    loop = ScriptedLoop(Stages(), Crawler(Web(300, 6, seed=1), at_once=20, again=3))
-    assert len(loop.crawl(1, 9, seed=1).rounds) == 1
+    assert len(Crawl(Stages(), 9, first=1).found.rounds) == 1
 
 
 def test_a_round_is_a_line_and_its_stages_another() -> None:
@@ -146,24 +115,16 @@ def test_the_result_has_all_rounds_for_programs() -> None:
 def test_the_exit_status_says_whether_the_tables_were_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, differing: tuple[str, ...], status: int
 ) -> None:
-    class Services:
-        folder = tmp_path
+    def send(loop: CrawlLoop, *_: object) -> float:
+        loop.rounds.append(CrawlRound(1, 0, 1, (), 0, differing, 0.1))
+        return 1.0
 
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
-        def __enter__(self) -> Nowhere:
-            return Nowhere()
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    found = CrawlFound((), [CrawlRound(1, 0, 1, (), 0, differing, 0.1)], 0, 0.0)
-    monkeypatch.setattr(crawl_queue, "DemoServices", Services)
-    monkeypatch.setattr(crawl_queue, "create_tables_of", lambda *_: None)
-    monkeypatch.setattr(CrawlLoop, "crawl", lambda *_: found)
-    done = CliRunner().invoke(app, ["crawl-queue"])
+    monkeypatch.setattr("headgate.cli.demo.runner.send", send)
+    monkeypatch.setattr("headgate.cli.demo.services.DemoServices.__enter__", lambda self: self)
+    monkeypatch.setattr("headgate.cli.demo.services.DemoServices.close", lambda _: None)
+    done = CliRunner().invoke(app, ["crawl-queue", "--home", str(tmp_path)])
     assert done.exit_code == status, done.output
+    assert ("NOT" in done.output) is bool(differing)
 
 
 def test_its_help_says_what_the_exit_status_means() -> None:

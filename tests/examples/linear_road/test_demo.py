@@ -1,24 +1,22 @@
 """The demonstration of learned triggers: its dataflow file, what it expects, and its figures."""
 
 import copy
-import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import yaml
+from linear_road.all_waves import all_waves
+from linear_road.demo import LearnedTolls, bounded, expected_cells, time_of
+from linear_road.savings import Savings, SeenWave
+from linear_road.traffic import CYCLE, generate, stretch
 
 from headgate.agent import TrainingReport
-from headgate.cli.demo.dataflows import Explained, Judged
-from headgate.cli.demo.linear_road import Found, SeenWave, _bound, _Road, expected_cells, time_of
+from headgate.cli import Explained, SettledWave, Stand, Times, Wave
+from headgate.cli.demo.dataflows import Judged
 from headgate.engine import ActionRole
 from headgate.flows import parse_dataflow
 from headgate.learning import LEARNED, graph_of, settings_of
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
-
-from linear_road.all_waves import all_waves
-from linear_road.traffic import CYCLE, generate, stretch
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "linear_road"
 TREE = yaml.safe_load((EXAMPLE / "learned.yaml").read_text())
@@ -68,8 +66,7 @@ def test_own_outputs_are_warned_about_and_nothing_else():
 
 
 def test_the_demonstration_bounds_both_outputs_by_what_was_asked_for():
-    tree = copy.deepcopy(TREE)
-    _bound(tree, 25.0, 85.0)
+    tree = bounded(copy.deepcopy(TREE), 25.0, 85.0)
     settings = settings_of(learned_actions(spec_of(tree)))
     found = {name: (one.bound, one.confidence) for name, one in settings.outputs.items()}
     assert found == {"congestion": (0.25, 0.85), "areas": (0.25, 0.85)}
@@ -95,38 +92,23 @@ def test_each_cycle_is_the_morning_of_a_weekday_of_its_own():
     ]
 
 
-class Heard:
-    """Keeps what a narrator would print."""
-
-    def __init__(self):
-        self.said = []
-
-    def say(self, text):
-        self.said.append(text)
-
-
-class Nowhere:
-    thrift1 = ("127.0.0.1", 1)
-    api = "http://127.0.0.1:1"
-
-
 class Standing:
-    """What the agent says of steps that were left out."""
+    """An agent that explains steps that were left out."""
 
     def explained(self, name):
         words = {step: Explained("", Judged(f"{step} may rest")) for step in DECIDED}
         return {"feed": Explained("an input"), **words}
 
 
+STAND = Stand(None, Standing(), print)  # type: ignore[arg-type]
+
+
 def reported(ran, causes, learning):
-    heard = Heard()
     minutes = list(stretch(generate(1, seed=1), 40, 60))
-    road = _Road(copy.deepcopy(TREE), minutes, Nowhere(), heard)  # type: ignore[arg-type]
-    road.dataflows.close()
-    road.dataflows = Standing()  # type: ignore[assignment]
-    road.learning = learning
-    road._report(SeenWave("now", frozenset(ran), {"areas": 0.1}, frozenset(), 1.0), causes)
-    return heard.said
+    tolls = LearnedTolls(copy.deepcopy(TREE), minutes, [], 10.0, 95.0)
+    tolls.learning = learning
+    seen = SeenWave("now", frozenset(ran), {"areas": 0.1}, frozenset(), 1.0)
+    return list(tolls.words(seen, causes, STAND))
 
 
 def test_steps_that_were_asked_about_have_their_reasons_those_behind_them_none():
@@ -159,7 +141,7 @@ def seen(ran, congestion, made, seconds):
 
 
 def test_runs_skips_and_violations_are_counted_by_step_and_output():
-    found = Found(
+    found = Savings(
         ("split", "congestion"),
         ("congestion",),
         0.2,
@@ -188,7 +170,7 @@ def test_runs_skips_and_violations_are_counted_by_step_and_output():
 def test_an_output_without_a_model_has_its_reason():
     reasons = {"congestion": "30 more waves are missing"}
     learning = TrainingReport(("congestion",), 4, reasons=reasons)
-    output = Found(("split",), ("congestion",), 0.2, [], {}, learning).summary()["outputs"]
+    output = Savings(("split",), ("congestion",), 0.2, [], {}, learning).summary()["outputs"]
     assert output["congestion"]["model"] is None
     assert output["congestion"]["reason"] == "30 more waves are missing"
 
@@ -197,3 +179,52 @@ def test_every_step_is_described():
     parsed = parse_dataflow((EXAMPLE / "learned.yaml").read_text(), "learned.yaml")
     steps = [a.name for a in parsed.spec.actions if a.role is not ActionRole.INPUT]
     assert set(steps) <= {name for name, one in parsed.actions.items() if one.description}
+
+
+class Mornings:
+    """Two mornings through a scripted agent whose training gives the models that are named."""
+
+    def __init__(self, **models):
+        self.said: list[str] = []
+        self.trained: list[tuple[int, int]] = []
+        self.models = models
+        minutes = list(stretch(generate(8, seed=1), 40, 60))
+        self.tolls = LearnedTolls(copy.deepcopy(TREE), minutes[:6], minutes[6:], 20.0, 90.0)
+        self.stand = Stand(self, self, self.said.append)  # type: ignore[arg-type]
+        self.sent: list[Wave] = []
+        for number, wave in enumerate(self.tolls.feed(self.stand), 1):
+            self.sent.append(wave)
+            self.tolls.measure(
+                SettledWave(number, wave.label, {self.tolls._spec.name: []}, number), self.stand
+            )
+
+    def table(self, _):
+        return self
+
+    def scan(self, columns):
+        return []
+
+    def train(self, name, waves):
+        self.trained.append((len(self.sent), waves))
+        return TrainingReport(tuple(self.models), waves, models=self.models)
+
+    def explained(self, name):
+        return {}
+
+
+def test_the_first_morning_is_learned_from_without_its_first_minutes_and_then_the_second_is_sent():
+    mornings = Mornings(areas="0123")
+    assert mornings.trained == [(6, 1)]
+    assert len(mornings.sent) == mornings.tolls.waves == 8
+    report = mornings.tolls.report(Times(1.0, 2.0))
+    assert (report.status, report.document["waves"]) == (0, 2)
+    assert report.document["wave_seconds_synchronous"] == 6, "of the last minute of the first six"
+    assert report.document["wave_seconds"] == 7.5
+
+
+def test_where_nothing_was_learned_it_ends_and_the_exit_status_says_so():
+    mornings = Mornings()
+    assert len(mornings.sent) == 6
+    assert mornings.said[-1].startswith("nothing was learned")
+    report = mornings.tolls.report(Times(1.0, 2.0))
+    assert (report.status, report.document["waves"]) == (3, 0)

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import yaml
 
-from headgate.cli.demo.comparison import SynchronousComparison, WaveInput
-from headgate.cli.demo.crawl import StalePostings
+from headgate.cli import SynchronousComparison, Wave, send
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
+from crawl.demo import StalePostings
 from crawl.web import Document
 from fire_risk.forest import Forest
 from fire_risk.weather import generated
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.stack
 
 
 class Listener:
-    """Stands for who reads what a demonstration tells."""
+    """An audience that keeps each line."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -45,12 +45,13 @@ class Listener:
 
 
 class Place:
-    """Where the test's observer and agent are."""
+    """The addresses of the test's observer and agent."""
 
     def __init__(self, stand: Any, agent: Any) -> None:
         with closing(stand.connect()) as connection:
             self.thrift1 = (connection.host, connection.port)
         self.api = f"http://{agent.address}"
+        self.folder = EXAMPLES  # no step is told to write there
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +72,10 @@ def test_fire_risk_leaves_steps_out_and_misses_no_fire(
     every = list(forest.hours(generated(8, seed=1)))
     hours = [every[at] for at in (0, 1, 2, 4, 6)]  # a calm one, the fault, the fire, its spread
     waves = [
-        WaveInput(h.label, {f"{own}-satellite": h.satellite, f"{own}-sensors": h.sensors})
-        for h in hours
+        Wave(h.label, {f"{own}-satellite": h.satellite, f"{own}-sensors": h.sensors}) for h in hours
     ]
-    listener = Listener()
-    beside = SynchronousComparison(tree, EXAMPLES / "fire_risk/fire_risk.yaml", place, listener)  # type: ignore[arg-type]
-    beside.send(waves)
+    beside = SynchronousComparison(tree, EXAMPLES / "fire_risk/fire_risk.yaml", waves)
+    send(beside, place, Listener())
 
     steps = beside.steps
     assert all(step.runs_synchronous == len(waves) for step in steps.values())
@@ -113,22 +112,22 @@ def test_crawl_shows_news_before_static_pages(place: Place, stand: Any) -> None:
     def puts(names: list[str], text: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
         return [(name.encode(), {b"p:text": text.encode()}) for name in names]
 
-    def rounds() -> Iterator[WaveInput]:
+    def rounds() -> Iterator[Wave]:
         first = [puts([d.url for d in web if d.news is news], "the same") for news in (True, False)]
-        yield WaveInput("all", {f"{own}-news": first[0], f"{own}-pages": first[1]})
+        yield Wave("all", {f"{own}-news": first[0], f"{own}-pages": first[1]})
         some = [f"p{at:02d}" for at in range(3)]
-        yield WaveInput(
+        yield Wave(
             "10 % of the news, 15 % of the pages",
             {f"{own}-news": puts(["n1"], "the news"), f"{own}-pages": puts(some, "the change")},
         )
         with closing(stand.connect()) as connection:
             connection.table(f"{own}-pages").delete(b"p07")
-        yield WaveInput("a page is gone, one of the news as before", {f"{own}-news": first[0][5:6]})
+        yield Wave("a page is gone, one of the news as before", {f"{own}-news": first[0][5:6]})
 
     stale = StalePostings(web)
     file = EXAMPLES / "crawl/crawl.yaml"
-    beside = SynchronousComparison(tree, file, place, Listener(), {"index": stale})  # type: ignore[arg-type]
-    beside.send(rounds())
+    beside = SynchronousComparison(tree, file, rounds(), {"index": stale})
+    send(beside, place, Listener())
 
     assert [beside.steps[name].runs for name in ("news-words", "page-words", "index")] == [2, 2, 3]
     assert stale.shares["news"] == [0.0, 0.0, 0.0]
@@ -155,8 +154,9 @@ def test_linear_road_shows_what_its_formulas_say_and_answers_in_every_wave(
     minutes = [Minute(m.number, m.records[m.records[:, Field.CAR] % 10 == 0]) for m in every]
     puts = ((minute.label, list(minute.puts())) for minute in minutes)
     file = EXAMPLES / "linear_road/linear_road.yaml"
-    beside = SynchronousComparison(tree, file, place, Listener())  # type: ignore[arg-type]
-    beside.send(WaveInput(label, {f"{own}-input": rows}) for label, rows in puts)
+    fed = [Wave(label, {f"{own}-input": rows}) for label, rows in puts]
+    beside = SynchronousComparison(tree, file, fed)
+    send(beside, place, Listener())
 
     steps = beside.steps
     assert all(step.runs_synchronous == len(minutes) for step in steps.values())

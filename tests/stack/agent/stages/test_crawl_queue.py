@@ -10,12 +10,17 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from headgate.cli.demo.crawl_queue import CrawlFound, CrawlLoop, verdict
-from headgate.cli.demo.narration import Narrator
+from headgate.cli import send
+
+sys.path.insert(0, str(Path(__file__).parents[4] / "examples"))
+
+from crawl_queue.demo import CrawlFound, CrawlLoop, verdict
+from crawl_queue.stages import THRESHOLD
+from crawl_queue.web import Crawler, Web, from_scratch
 
 pytestmark = pytest.mark.stack
 
@@ -24,8 +29,6 @@ FILE = EXAMPLES / "crawl_queue" / "crawl_queue.yaml"
 STAGES = ["pages", "extract", "count", "decide"]
 PAGES, FIRST, ROUNDS = 150, 60, 4
 LIMIT = 1800  # seconds; two minutes on two idle cores
-
-sys.path.insert(0, str(EXAMPLES))
 
 
 class Silent:
@@ -44,14 +47,13 @@ class Running:
     def __init__(self, stand: Any) -> None:
         self.thrift1 = stand.thrift1
         self.api = f"http://{stand.start_agent().address}"
+        self.folder = EXAMPLES  # no stage writes there
 
 
 class Crawl:
     """The example with tables of its own."""
 
     def __init__(self, stand: Any) -> None:
-        from crawl_queue.web import Crawler, Web
-
         self._stand = stand
         self.tables = {
             kind: stand.stack.table(f"queue-{kind}", families=[family])
@@ -61,12 +63,12 @@ class Crawl:
         text = FILE.read_text().replace("name: crawl-queue", f"name: crawl-queue-{stand.identity}")
         for kind, table in self.tables.items():
             text = text.replace(f"table: queue-{kind}", f"table: {table}")
-        narrator = cast("Narrator", Silent())
-        self._loop = CrawlLoop(text, FILE, Running(stand), narrator, self.crawler)
+        first = self.crawler.begin(FIRST, seed=1)
+        self._loop = CrawlLoop(text, self.crawler, first, ROUNDS)
 
     def run(self) -> CrawlFound:
-        with closing(self._loop):
-            return self._loop.crawl(FIRST, ROUNDS, seed=1)
+        send(self._loop, Running(self._stand), Silent())
+        return self._loop.found()
 
     def shown(self, kind: str, column: bytes) -> dict[str, float]:
         """Return a table as it is behind the observer."""
@@ -76,9 +78,6 @@ class Crawl:
 
 
 def test_a_crawler_that_follows_the_queue_has_what_all_pages_say(stand: Any) -> None:
-    from crawl_queue.stages import THRESHOLD
-    from crawl_queue.web import from_scratch
-
     crawl = Crawl(stand)
     found = crawl.run()
     assert found.differing == [], verdict(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import msgspec
@@ -13,9 +13,6 @@ from msgspec import Struct
 
 from headgate.agent import TrainingReport
 from headgate.cli.agent_client import connect
-
-if TYPE_CHECKING:
-    from aqhi.comparison import FinishedRun
 
 _LOOK_SECONDS = 5.0  # one long poll; after each it is looked whether anything is stuck
 _SETTLE_SECONDS = 300.0  # a wave's runs: a first Spark job may take half a minute on a busy machine
@@ -36,22 +33,22 @@ class CommittedRun(Struct, frozen=True):
     launched: float
     ended: float
     made: dict[str, int] = {}
-    """Of a stage, by flow that others read, rows of the increment that it has made."""
+    """Rows of the increment that a stage has made, by the flow that others read."""
 
     @property
     def seconds(self) -> float:
-        """From launch to commit."""
+        """Return the seconds from launch to commit."""
         return self.ended - self.launched
 
 
 class Judged(Struct, frozen=True):
-    """What a trigger says of the wave as it stands."""
+    """The judgement of a trigger on the wave as it stands."""
 
     words: str = ""
 
 
 class Policy(Struct, frozen=True):
-    """What a trigger reports of the outputs that its action writes."""
+    """The report of a trigger on the outputs that its action writes."""
 
     words: str = ""
     data: dict[str, Any] = {}
@@ -61,7 +58,7 @@ class Explained(Struct, frozen=True):
     """How an action stands."""
 
     words: str
-    """Why it last ran, and what it needs for its next run."""
+    """Reason of its last run, and what it needs for the next one."""
     result: Judged | None = None
     policy: Policy | None = None
 
@@ -82,18 +79,17 @@ class AgentDataflows:
         """Close the connection to the agent."""
         self._client.close()
 
-    def submit(self, text: str, directory: Path, file: str = "aqhi.yaml") -> None:
+    def submit(self, text: str, file: Path) -> None:
         """Submit a dataflow file's text; return when the agent counts its updates.
 
         Args:
             text: the file's content.
-            directory: where the steps' modules are looked for.
-            file: the file's name, for messages.
+            file: names it in messages; the steps' modules are looked for beside it.
 
         Raises:
             DemoError: the agent refused it.
         """
-        body = {"source": text, "file": file, "directory": str(directory)}
+        body = {"source": text, "file": file.name, "directory": str(file.parent)}
         self._ask("POST", "/v1/flows", body)
 
     def wait_warm(self, names: Sequence[str]) -> None:
@@ -134,16 +130,8 @@ class AgentDataflows:
                         f"{status['waiting']}"
                     )
 
-    def finished(self, name: str, after: int) -> Sequence[FinishedRun]:
-        """Return a dataflow's committed runs with higher numbers than ``after``, oldest first."""
-        from aqhi.comparison import FinishedRun
-
-        return [
-            FinishedRun(run.number, run.action, run.seconds) for run in self.committed(name, after)
-        ]
-
     def committed(self, name: str, after: int) -> Sequence[CommittedRun]:
-        """Return the same runs with what caused them."""
+        """Return a dataflow's committed runs with higher numbers than ``after``, oldest first."""
         runs = sorted(self._ask("GET", f"/v1/flows/{name}/runs"), key=lambda run: run["number"])
         return [
             msgspec.convert(run, CommittedRun)

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import happybase
 
 from headgate.engine import DataflowSpec
 
-if TYPE_CHECKING:
-    from aqhi.grid import Grid
-    from aqhi.readings import Readings
+Puts = Iterable[tuple[bytes, Mapping[bytes, bytes]]]
+"""Rows with their cells."""
 
 _BATCH = 1000  # rows of one mutateRows
 
 
-def create_tables(host: str, port: int, dataflows: Sequence[str]) -> None:
-    """Create all tables of the air quality index, by dataflows."""
-    from aqhi.variants import tables
+def create_tables(host: str, port: int, specs: Iterable[DataflowSpec]) -> None:
+    """Create all tables of dataflows, whose containers name their families.
 
-    families = {table: names for flow in dataflows for table, names in tables(flow).items()}
-    _create(host, port, families)
-
-
-def create_tables_of(host: str, port: int, specs: Iterable[DataflowSpec]) -> None:
-    """Create all tables of dataflows, whose containers name their families."""
+    Several are created at a time: HBase takes about a second for each.
+    """
     families: dict[str, set[str]] = {}
     for spec in specs:
         for watched in spec.containers:
             for item in watched.container.items:
                 assert item.family is not None, "an example's containers name their families"  # noqa: S101
                 families.setdefault(item.table, set()).add(item.family.decode())
-    _create(host, port, families)
-
-
-def _create(host: str, port: int, families: Mapping[str, Iterable[str]]) -> None:
-    """Create tables, several at a time: HBase takes about a second for each."""
 
     def create(table: str) -> None:
         client = happybase.Connection(host, port)
@@ -66,20 +55,8 @@ class FreshTables:
         return self._last.table(name)
 
 
-def put_rows(
-    hbase: FreshTables, table: str, puts: Iterable[tuple[bytes, Mapping[bytes, bytes]]]
-) -> None:
+def put_rows(hbase: FreshTables, table: str, puts: Puts) -> None:
     """Put rows with their cells into a table, many in a request."""
     with hbase.table(table).batch(batch_size=_BATCH) as batch:
         for row, cells in puts:
             batch.put(row, cells)
-
-
-def feeder(hbase: FreshTables, grid: Grid) -> Callable[[Readings], None]:
-    """Return the function that writes a wave through the proxy as any happybase program would."""
-    from aqhi.variants import SENSORS_TABLE
-
-    def feed(readings: Readings) -> None:
-        put_rows(hbase, SENSORS_TABLE, readings.puts(grid))
-
-    return feed

@@ -1,16 +1,14 @@
-"""What a demonstration shows while it goes on, and how it ends."""
+"""Progress of a demonstration on the terminal, and how it ends."""
 
 from __future__ import annotations
 
-import importlib
 import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -23,9 +21,6 @@ from headgate.cli.demo.dataflows import DemoError
 from headgate.cli.demo.services import DemoServicesError
 from headgate.local import LocalStackError, Progress
 
-if TYPE_CHECKING:
-    from aqhi.comparison import Followed, WaveDone
-
 HomeOption = Annotated[
     Path | None,
     typer.Option(
@@ -33,7 +28,6 @@ HomeOption = Annotated[
         show_default=False,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 
 _INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
 
@@ -84,19 +78,6 @@ class Narrator:
         """Move the bar: so many waves are done."""
         self._bar.update(self._task, completed=waves, description="waves")
 
-    def wave(self, done: WaveDone, ways: Sequence[Followed]) -> None:
-        """Print what a wave brought."""
-        self._bar.update(self._task, completed=done.number, description="waves")
-        parts = [
-            f"{way.label} {''.join(done.ran[way.dataflow]) or '-':5} "
-            f"index {done.index[way.dataflow]:5.2f}"
-            for way in ways
-        ]
-        self.say(
-            f"{done.label}: {done.reported} detectors changed; {'; '.join(parts)}; "
-            f"{done.seconds:.1f} s"
-        )
-
 
 @contextmanager
 def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
@@ -130,27 +111,3 @@ def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
-
-
-def example_file(name: str) -> Path:
-    """Return an example's dataflow file; its modules are importable from now."""
-    find_examples()
-    folder = next(path for path in map(Path, sys.path) if (path / name / f"{name}.yaml").is_file())
-    return folder / name / f"{name}.yaml"
-
-
-def find_examples() -> None:
-    """Make examples and evaluation importable: the installed package's, or the checkout's."""
-    room = Path(__file__).resolve().parents[1]
-    packaged, checkout = room / "examples", room.parents[3]
-    for folders in ((packaged,), (checkout / "examples", checkout)):
-        if (folders[0] / "aqhi" / "steps.py").is_file():
-            sys.path[:0] = [str(each) for each in folders if str(each) not in sys.path]
-            importlib.invalidate_caches()
-            return
-    typer.echo(
-        f"headgate demo: the examples are neither in {packaged} nor in {checkout / 'examples'}; "
-        "install headgate again, or restore the folder examples of the checkout",
-        err=True,
-    )
-    raise typer.Exit(1)

@@ -148,7 +148,7 @@ def _packed(file: Path, name: str, *, json: bool) -> list[PackedPairs]:
 
 
 def _show(name: str, report: TrainingReport) -> None:
-    for line in summary(name, report):
+    for line in training_in_words(name, report):
         _console.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.test is None or not report.test.steps:
         return
@@ -166,7 +166,7 @@ def _show(name: str, report: TrainingReport) -> None:
     _console.print(table)
 
 
-def summary(name: str, report: TrainingReport) -> Iterable[str]:
+def training_in_words(name: str, report: TrainingReport) -> Iterable[str]:
     """Yield what people read first of a training, line by line."""
     if report.seconds is None:
         yield f"A training of {name} on {report.asked} waves is under way."
