@@ -21,7 +21,7 @@ from headgate.client.rows import (
     ScanRange,
 )
 from headgate.client.sparse_rows import read_rows, sparse_rows
-from headgate.client.swap import swap_into, swapped_environment
+from headgate.client.swap import swapped_environment
 from headgate.settings import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         NoConnectionsAvailable,
         Table,
         __version__,
+        swap_into,
     )
 
 __all__ = [
@@ -76,6 +77,7 @@ _LATER = {
     "Table": "drop_in",
     "__version__": "drop_in",
     "load_client_config": "configuration",
+    "swap_into": "drop_in",
 }
 """Names by the module that they come from, which needs Kafka's client as the others do not."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import happybase
@@ -29,6 +29,7 @@ __all__ = [
     "NoConnectionsAvailable",
     "Table",
     "__version__",
+    "swap_into",
 ]
 
 
@@ -65,3 +66,11 @@ class ConnectionPool(happybase.ConnectionPool):  # type: ignore[misc]
     """happybase's pool of such connections."""
 
     __init__ = _with_our_connections(happybase.ConnectionPool.__init__)
+
+
+def swap_into(package: ModuleType) -> None:
+    """Put headgate's classes into happybase, wherever it has its own."""
+    for module in (package, package.connection, package.pool):
+        for ours in (Connection, ConnectionPool):
+            if hasattr(module, ours.__name__):
+                setattr(module, ours.__name__, ours)

@@ -1,11 +1,10 @@
-"""The drop-in in happybase's place, in programs that know nothing of it."""
+"""The environment in which programs that know nothing of headgate get its happybase."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 CONFIG_VARIABLE = "HEADGATE_CLIENT_CONFIG"
 """Names the TOML file of the drop-in client."""
@@ -22,13 +21,3 @@ def swapped_environment(environment: Mapping[str, str], config: Path | None) -> 
     if config is not None:
         swapped[CONFIG_VARIABLE] = str(config.absolute())
     return swapped
-
-
-def swap_into(happybase: ModuleType) -> None:
-    """Put headgate's classes into happybase, wherever it has its own."""
-    from headgate.client import drop_in  # it imports happybase, which is loaded by now
-
-    for module in (happybase, happybase.connection, happybase.pool):
-        for name in ("Connection", "ConnectionPool"):
-            if hasattr(module, name):
-                setattr(module, name, getattr(drop_in, name))
