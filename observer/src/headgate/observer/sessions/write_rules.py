@@ -77,15 +77,6 @@ class Facts(Struct, frozen=True):
     origin: Origin | None = None
     order: Order | None = None
 
-    def hold_nothing(self) -> bool:
-        """Return whether no write that names no origin is held or fenced off now."""
-        order, origin = self.order, self.origin
-        return not (
-            self.gates.closed
-            or (order is not None and order.strict and order.holds)
-            or (origin is not None and self.control.fence_above(origin) is not None)
-        )
-
 
 class Forward(Struct, frozen=True):
     """Pass it on unrecorded."""
@@ -123,7 +114,8 @@ class Refuse(Struct, frozen=True):
 
 Judgement = Forward | JournalAndForward | Hold | Wait | Refuse
 
-_FORWARD: Final = Forward()
+FORWARD: Final = Forward()
+"""The decision about every unrecorded request: there is one instance."""
 
 
 def judge(request: Request, facts: Facts) -> Judgement:
@@ -135,7 +127,7 @@ def judge(request: Request, facts: Facts) -> Judgement:
             return Refuse(refusal.text, refusal)
     change = request.change
     if change is None:
-        return _FORWARD
+        return FORWARD
     control = facts.control
     if isinstance(change, Write):
         writers = change.writers(facts.origin)
@@ -151,7 +143,23 @@ def judge(request: Request, facts: Facts) -> Judgement:
         if seconds:
             return Wait(seconds)
     watched = tuple(table for table in request.tables if control.is_watched(table))
-    return JournalAndForward(watched) if watched else _FORWARD
+    return JournalAndForward(watched) if watched else FORWARD
+
+
+def judge_known(tables: tuple[str, ...], facts: Facts) -> Forward | JournalAndForward | None:
+    """Return what becomes of an unread put of a known kind; None: it must be read and judged.
+
+    Such a put names one table and no origin, and the guard has let the client make puts of its
+    kind. ``judge`` decides the same of it, unless something may hold or refuse writes now.
+    """
+    control, order, origin = facts.control, facts.order, facts.origin
+    if (
+        facts.gates.closed
+        or (order is not None and order.strict and order.holds)
+        or (origin is not None and control.fence_above(origin) is not None)
+    ):
+        return None
+    return JournalAndForward(tables) if control.is_watched(tables[0]) else FORWARD
 
 
 def _below(origin: Origin, fence: int) -> str:

@@ -19,6 +19,7 @@ from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.dispatching import RequestDispatcher
 from headgate.observer.sessions.requests.forwarding import Forwarder
 from headgate.observer.sessions.requests.holdings import LARGE
+from headgate.observer.sessions.write_rules import FORWARD, judge_known
 from headgate.observer.upstreams.circles import (
     CHECKS,
     circle_reply,
@@ -117,9 +118,11 @@ class RequestIntake:
                 self._pipeline.follow(pattern, started, sample)
             if pattern.tables:
                 endpoint.note_read(pattern, data)
-        elif not self.dispatcher.facts.hold_nothing():
+            return True
+        judgement = judge_known(pattern.tables, self.dispatcher.facts)
+        if judgement is None:
             return False
-        elif not endpoint.control.is_watched(pattern.tables[0]):
+        if judgement is FORWARD:
             if write_buffer.write(data):
                 self._pipeline.follow(pattern, started, sample)
         elif connections.held_replies is not None or endpoint.looks_closer:
