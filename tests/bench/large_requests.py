@@ -154,7 +154,7 @@ class Place:
             metrics=metrics,
         )
         if not parts:
-            self.endpoint.part_bytes = WHOLE
+            self.endpoint.max_bytes_per_turn = WHOLE
             if hasattr(self.publisher, "part_cells"):
                 self.publisher.part_cells = WHOLE
 

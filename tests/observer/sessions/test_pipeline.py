@@ -184,6 +184,34 @@ def test_a_call_of_our_own_that_hbase_does_not_answer_is_nobodys_request(scene: 
     assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
 
 
+def test_a_call_of_our_own_that_could_not_be_sent_is_not_made_again(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    session.data_received(call("scannerOpenWithScan", StructWriter().binary(1, b"t").end()))
+    session.reply_received(reply("scannerOpenWithScan")[:-1])
+    session.data_received(get(b"x"))
+    session.eof_received()
+    session.reply_received(CELLS)
+    scene.endpoint.keep_alive_seconds = 1e-9
+    upstream.taken()
+    for _ in range(3):
+        session.stay_awake()
+    assert len(session.pipeline.in_flight) == 1
+    assert upstream.taken() == b""
+
+
+def test_a_connection_without_matched_replies_gets_no_call_of_our_own(scene: Scene) -> None:
+    """Nobody could keep its reply from the client."""
+    session, client, upstream = scene.connect()
+    opened = call("scannerOpenWithScan", StructWriter().binary(1, b"t").end())
+    session.data_received(framed(opened))
+    session.reply_received(framed(reply("scannerOpenWithScan")) + b"more")
+    scene.endpoint.keep_alive_seconds = 1e-9
+    upstream.taken()
+    client.taken()
+    session.stay_awake()
+    assert upstream.taken() == b""
+
+
 def test_a_reply_of_our_own_whose_turn_nobody_can_tell_ends_the_connection(scene: Scene) -> None:
     session, client, upstream = scene.connect()
     session.data_received(get(b"x"))

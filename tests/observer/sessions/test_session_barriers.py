@@ -210,7 +210,7 @@ def test_more_tables_than_a_connection_remembers_are_all_of_them(scene: Scene) -
     for number in range(100):
         session.data_received(put(b"r", b"t%d" % number))
         session.reply_received(OK)
-    assert len(session.pipeline._doubted.tables) <= 64
+    assert len(session.pipeline._unconfirmed.names) <= 64
     scene.watch("t", "t3")
     barrier(scene, "t3")
     assert kinds(scene) == []

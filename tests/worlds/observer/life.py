@@ -100,7 +100,7 @@ class ObserverLife:
         self.scene = Scene(directory, _BENCH(), self.dialect, config)
         self.scene.endpoint.limits = Limits(max_frame=1 << 22, max_string=1 << 22)
         self.scene.endpoint.identification = b"i" * 300
-        self.scene.endpoint.part_bytes = chance.choice((1 << 18, 1 << 18, 100))
+        self.scene.endpoint.max_bytes_per_turn = chance.choice((1 << 18, 1 << 18, 100))
         self.clients = Clients(self, maker, chance.choice((0.0, 0.0, 0.5)))
         self.server = Server(self)
         self.control = Control(self, _NAMED, chance.choice((1, 1, 3)))

@@ -7,7 +7,7 @@ import socket
 from types import SimpleNamespace
 from typing import cast
 
-from headgate.observer.sessions.peers import has_left, has_taken_all
+from headgate.observer.sessions.connection_pair import has_left, has_taken_all
 
 
 def transport(connection: socket.socket) -> asyncio.BaseTransport:

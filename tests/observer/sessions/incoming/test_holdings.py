@@ -107,7 +107,7 @@ def test_a_write_that_waits_at_a_gate_makes_room_and_may_be_sent_again(small: Sc
 
 
 def test_a_request_that_is_read_in_parts_counts_until_it_is_read(small: Scene) -> None:
-    small.endpoint.part_bytes = 300
+    small.endpoint.max_bytes_per_turn = 300
     session, _, upstream = small.connect()
     request = put(b"r" * 1000)
     session.data_received(request)

@@ -40,7 +40,7 @@ ROWS = [b"row%d" % number for number in range(60) for _ in range(1 + number % 3)
 @pytest.fixture
 def parted(scene: Scene) -> Scene:
     """A scene of small parts."""
-    scene.endpoint.part_bytes = PART
+    scene.endpoint.max_bytes_per_turn = PART
     return scene
 
 

@@ -18,6 +18,7 @@ from scene import (
     Scene,
     answered,
     call,
+    framed,
     get,
     name,
     numbered,
@@ -137,6 +138,23 @@ def test_stored_bytes_in_a_writes_own_reply_do_not_end_it(scene: Scene) -> None:
     session.reply_received(whole[at + len(OK) :])
     assert scene.outcomes() == [(b"known", Outcome.APPLIED), (b"r", Outcome.APPLIED)]
     assert client.taken() == OK + whole
+
+
+@pytest.mark.parametrize("frame", [lambda each: each, framed], ids=["buffered", "framed"])
+def test_a_failure_that_quotes_a_success_is_not_taken_for_one(scene: Scene, frame) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(frame(put(b"known")))
+    session.reply_received(frame(OK))
+    quoting = StructWriter().binary(1, frame(OK) + b"rest").end()
+    whole = frame(reply("mutateRow", StructWriter().struct(1, quoting).end()))
+    at = whole.index(frame(OK))
+    session.data_received(frame(put(b"r")))
+    session.reply_received(whole[:at])
+    session.reply_received(frame(OK))
+    assert scene.outcomes() == [(b"known", Outcome.APPLIED)]
+    session.reply_received(whole[at + len(frame(OK)) :])
+    assert scene.outcomes() == [(b"known", Outcome.APPLIED), (b"r", Outcome.UNKNOWN)]
+    assert client.taken() == frame(OK) + whole
 
 
 def test_a_known_read_in_the_middle_of_a_reply_makes_no_stored_bytes_a_reply(scene: Scene) -> None:

@@ -22,7 +22,10 @@ class Traffic(Protocol):
     """Where writes pass."""
 
     def undone(self, table: str) -> Sequence[UnderWay]:
-        """Return by whose ends all writes of a table so far, watched or not, are surely done."""
+        """Return the requests whose ends prove that earlier writes of a table are done.
+
+        Unwatched writes count too.
+        """
 
 
 def answer_barrier(

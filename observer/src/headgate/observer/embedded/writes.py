@@ -52,9 +52,9 @@ class EmbeddedWrite:
         "_traffic",
         "decided",
         "deletion",
+        "has_notify_cells",
         "held",
         "journalled",
-        "marked",
         "message",
         "raw",
         "refusal",
@@ -76,8 +76,8 @@ class EmbeddedWrite:
         """True while a gate holds the write, or it waits until no delete can hide it."""
         self.deletion: Deletion | None = None
         """Rows that an unrecorded write deletes from, if later writes may have to wait for it."""
-        self.marked = False
-        """Whether it has such cells."""
+        self.has_notify_cells = False
+        """True if notify cells were added to the request."""
         self.watched: tuple[str, ...] = ()
         """The tables that it is recorded for, or should have been."""
         self.journalled: JournalledRequest | None = None
@@ -251,7 +251,7 @@ class EmbeddedWrites:
         marked = notify.marked_write(_DIALECT, request, embedded.watched[0], _log, origin)
         if marked is not None:
             embedded.raw = marked.raw
-            embedded.marked = True
+            embedded.has_notify_cells = True
 
     def _is_safe(self, embedded: EmbeddedWrite) -> bool:
         """Return whether what was written down need not reach the disk first."""
@@ -329,7 +329,7 @@ class EmbeddedWrites:
         if embedded not in self._under_way:
             return
         self._under_way.discard(embedded)
-        if embedded.marked and reply is not None and lacks_notify_family(reply):
+        if embedded.has_notify_cells and reply is not None and lacks_notify_family(reply):
             self._notify.stop(embedded.watched[0], "HBase says that it lacks their family")
         journalled = embedded.journalled
         if journalled is not None:

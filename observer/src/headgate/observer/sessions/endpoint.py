@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from headgate.hbase import Dialect, Pattern, Patterns, columns_read, reads_cells
+from headgate.hbase import Dialect, Effect, Pattern, Patterns, columns_read, reads_cells
 from headgate.observer.config import KEEP_ALIVE_SECONDS, LimitSettings
 from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
@@ -19,9 +19,10 @@ from headgate.observer.recording.recent_deletes import WriteOrder
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.acknowledgement import Acknowledgements
+from headgate.observer.sessions.connection_pair import has_left
 from headgate.observer.sessions.exchange import Exchange
-from headgate.observer.sessions.peers import has_left
 from headgate.observer.sessions.replies import KnownReplies
+from headgate.observer.sessions.reply_states import ANSWERED, ExchangeState
 from headgate.observer.sessions.requests.holdings import Holdings
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 _MANY: Final = 100
 """Requests between two counts (a tenth of a second) from which on few of them are observed."""
 
-_PART: Final = 1 << 18
-"""What takes some 15 ms, interpreted, where the rows of a batch are all different."""
+_TURN: Final = 1 << 18
+"""Bytes that take some 15 ms, interpreted, where the rows of a batch are all different."""
 
 
 class Endpoint:
@@ -87,8 +88,8 @@ class Endpoint:
         self.identification = identification
         self.log = ListenerLog(self.name, epoch, perf_counter)
         self.sessions: set[Session] = set()
-        self.part_bytes = _PART
-        """Of a request that are walked, or read, before other connections have a turn."""
+        self.max_bytes_per_turn = _TURN
+        """Bytes of one request that are parsed before other connections get a turn."""
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
         self.holdings = Holdings(metrics, LimitSettings().waiting_bytes)
@@ -166,11 +167,20 @@ class Endpoint:
             self._uncounted.append(pattern)
         pattern.answered += 1
 
+    def count_ended(self, exchange: Exchange, ended: ExchangeState) -> None:
+        """Count a request that makes no event, by its last state."""
+        if ended is ANSWERED and exchange.pattern is not None:
+            self.note_answered(exchange.pattern)
+            return
+        unknown = exchange.method.effect is Effect.UNKNOWN
+        name = "(unknown)" if unknown else exchange.method.name
+        self.metrics.count_request(self.name, name, ended.name)
+
     @property
     def looks_closer(self) -> bool:
         """Whether watched writes wait for the disk or are changed before they are forwarded."""
         return self.admission.syncs_each or bool(self.notify.asked)
 
     def undone(self, table: str) -> list[Exchange]:
-        """Return by whose ends HBase will be known to have done what was forwarded for a table."""
-        return [each for session in self.sessions for each in session.pipeline.undone(table)]
+        """Return the requests whose replies prove that earlier writes of a table were applied."""
+        return [each for session in self.sessions for each in session.undone(table)]

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, final
 
 from headgate.hbase import Method, Pattern
 from headgate.observer.monitoring.metrics import Sample
-from headgate.observer.recording.recorder import JournalledRequest, changes_cells
+from headgate.observer.recording.recorder import JournalledRequest, Recorder, changes_cells
+from headgate.observer.sessions.reply_states import WAITING, ExchangeState
 from headgate.wire import Message
 
 _NAMED: Final = 100  # requests that one line of the log may name
+_MOST_TABLES: Final = 64  # tables that one connection remembers by their names
+_EVERY_TABLE: Final = ""  # the name of none
 
 
 class Exchange:
     """A request and the reply that is due for it."""
 
     __slots__ = (
-        "begun",
         "forwarded",
+        "has_notify_cells",
         "hidden",
         "journalled",
         "local",
-        "marked",
         "method",
         "number",
         "pattern",
         "sample",
+        "state",
         "tables",
         "waiters",
     )
@@ -41,24 +44,31 @@ class Exchange:
     ) -> None:
         self.method = method
         self.pattern = pattern
-        """The request's kind, where it is a known one."""
+        """The request's kind; None where it is not a known one."""
         self.tables = tables
         self.number: bytes | None = None
         """The client's sequence number, as in strict binary; None where it was not looked at."""
         self.journalled = journalled
-        self.begun = False
-        """Whether bytes of the reply have come: the server is done with the request."""
+        """The journalled request; None where no event is published."""
+        self.state: ExchangeState = WAITING
         self.forwarded = 0.0
-        """When that was, in seconds: up to a tenth too early where its times are not observed."""
+        """Time of forwarding in seconds; up to 0.1 s too early where the times are not observed."""
         self.sample: Sample | None = None
-        """Where its times go, if it is observed."""
+        """Where the exchange's times are observed; None where they are not."""
         self.local: bytes | None = None
-        """The reply, when it does not come from HBase."""
+        """The observer's own reply in HBase's place; None where HBase replies."""
         self.waiters: list[Callable[[], None]] | None = None
-        self.marked = False
-        """Whether the request was given notify cells."""
+        """Calls that wait until HBase is known to be done with the request."""
+        self.has_notify_cells = False
+        """True if notify cells were added to the request."""
         self.hidden = False
-        """Whether it is a call of the observer's own: the client must not see its reply."""
+        """True for a call of the observer's own: the client must not see its reply."""
+
+    def wake(self, recorder: Recorder) -> None:
+        """Run the calls that wait, after all ends that the recorder has heard of so far."""
+        waiters, self.waiters = self.waiters or (), None
+        for waiter in waiters:
+            recorder.after(waiter)
 
     def is_answered_by(self, reply: Message) -> bool:
         """Return whether a reply names the method and the sequence number of this request."""
@@ -73,7 +83,7 @@ def number_of(message: Message) -> bytes:
 
 
 def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:
-    """Return of what kind requests are, and which have events, for one line of the log."""
+    """Return methods, tables and intents of requests, as fields for one line of the log."""
     known = list(islice(exchanges, _NAMED))
     return {
         "methods": sorted({each.method.name for each in known}),
@@ -83,9 +93,36 @@ def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:
 
 
 def writes_of(table: str, exchanges: Iterable[Exchange]) -> list[Exchange]:
-    """Return those requests that may change what a table holds."""
+    """Return the requests that may change what a table holds."""
     return [
         exchange
         for exchange in exchanges
         if table in exchange.tables and changes_cells(exchange.method)
     ]
+
+
+@final
+class UnconfirmedTables:
+    """Tables with writes whose replies were only assumed to be over: HBase may still do them."""
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.names: set[str] = set()
+
+    def add(self, exchange: Exchange) -> None:
+        """Add the tables of a request, unless it changes nothing."""
+        if changes_cells(exchange.method):
+            names = self.names
+            names.update(exchange.tables)
+            if len(names) > _MOST_TABLES:
+                self.names = {_EVERY_TABLE}
+
+    def have(self, table: str) -> bool:
+        """Return whether a write of the table may be unconfirmed."""
+        return table in self.names or _EVERY_TABLE in self.names
+
+    def clear(self) -> None:
+        """Forget all: their writes are over."""
+        self.names.clear()

@@ -1,11 +1,7 @@
 """The requests of one connection that were forwarded, and their replies.
 
-Reply bytes go back as they came. A reply is walked only where something hangs on it: the outcome of
-a watched write, or the order of pipelined requests. Otherwise a reply's first bytes show that the
-server is done, and the next request that it has been read. Where messages have no lengths that is
-believed, not known: a watched write after it is forwarded with a number by which its reply is known
-(see ``proofs``), and nothing else is taken for that. What else hangs on a reply's end, such as a
-barrier or a reply of our own, waits for the reply to a call of our own that has such a number.
+``reply_states`` has the theory: which states the replies may be in, and what leads from one to the
+other. Here the events are found in the bytes, and each state is acted on.
 """
 
 from __future__ import annotations
@@ -13,29 +9,50 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Final, final
 
-from headgate.hbase import Effect, Pattern, lacks_notify_family
+from headgate.hbase import Pattern, lacks_notify_family
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import changes_cells
 from headgate.observer.sessions.connection_pair import PIPELINE_FULL, ConnectionPair
-from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.exchange import Exchange, named, writes_of
-from headgate.observer.sessions.proofs import Proof
+from headgate.observer.sessions.exchange import Exchange, UnconfirmedTables, named, writes_of
 from headgate.observer.sessions.replies import REPLY_LIMITS
-from headgate.observer.sessions.requests.own_calls import own_call
-from headgate.observer.upstreams.asking import PING
-from headgate.wire import (
-    Message,
-    MessageReader,
-    MessageType,
-    Protocol,
-    ProtocolError,
-    Transport,
+from headgate.observer.sessions.reply_states import (
+    ALL_ANSWERED,
+    AT_ONCE,
+    BEGUN,
+    CALL_MARKED,
+    CONNECTION_LOST,
+    END_DUE,
+    EXCEPTION_READ,
+    FRAMED,
+    FRAMES_SEEN,
+    IN_SYNC,
+    MARK_FOUND,
+    MARK_LOST,
+    OWN_REPLY_DUE,
+    PARSED,
+    REPLY_ASSUMED,
+    REPLY_BEGAN,
+    REPLY_PENDING,
+    REPLY_READ,
+    REQUEST_AHEAD,
+    RESYNCING,
+    STRAY_BYTES,
+    TRACK_LOST,
+    UNTRACKED,
+    WAITING,
+    WHOLE,
+    Event,
+    PassageState,
+    StreamState,
 )
+from headgate.observer.sessions.requests.own_calls import own_call
+from headgate.observer.sessions.resync_mark import ResyncMark
+from headgate.wire import Message, MessageReader, MessageType, Protocol, ProtocolError, Transport
 
 _clock: Final = perf_counter
-_MOST: Final = 128  # requests under way on one connection before its client must wait
+_MOST: Final = 128  # requests in flight on one connection before its client must wait
 _FEW: Final = 64
 _FRAME_LENGTH: Final = 4  # bytes before each message of a framed transport
 
@@ -52,72 +69,65 @@ class Pipeline:
         self._log = log
         self._connections = connections
         self._requests = reader
+        self._stream: StreamState = IN_SYNC
+        self._passage: PassageState = AT_ONCE
         self._replies: MessageReader | None = None
-        self._walking = self._framed = False
-        self._tracks = True
-        self._left = 0
-        """Bytes of the frame that is not walked, and of which some have come."""
-        self._certain = True
-        """Whether all replies up to that of the first in flight are known to be over."""
-        self._doubted = DoubtedTables()
-        self._proof: Proof | None = None
-        """By what a reply is known; None before one has to be."""
-        self._proven: Exchange | None = None
-        """Whose reply that is, after which it is certain again; None: none is sought.
-
-        Replies behind it are walked.
-        """
-        # Set while a reply of our own waits for its turn, or one to a call of our own is to be kept
-        # from the client: replies then go back whole, one by one.
-        self._by_message = False
-        self._passed = 0
-        """Bytes of a reply that went back before: it is certain whose it is, HBase is not asked."""
+        """The parser of replies; None before a request shows their transport."""
+        self._frame_left = 0
+        """Bytes to come of a frame that goes back unparsed."""
+        self._sent_of_reply = 0
+        """Bytes of the oldest reply that went back before replies had to be whole."""
+        self._mark: ResyncMark | None = None
+        """The connection's mark; None before a call has to be marked."""
+        self._resync_on: Exchange | None = None
+        """The exchange whose marked reply restores synchronisation; None while in sync."""
+        self._unconfirmed = UnconfirmedTables()
         self.in_flight: list[Exchange] = []
-        """Oldest first. Mostly one: no deque."""
+        """Requests without a whole reply, oldest first. Mostly one: no deque."""
         self.touched = 0.0  # when bytes of a reply came last
-        self.own_touched = 0.0  # when the last reply to a call of our own was whole
+        self.own_touched = 0.0  # when the last reply to a call of the observer's own was whole
 
     def renew(self) -> None:
         """Begin anew, with another connection to HBase: nothing of the one before can come."""
         self.break_off()
-        self._replies, self._left, self._passed = None, 0, 0
-        self._walking = self._by_message = self._framed = False
-        self._tracks = self._certain = True
-        self._doubted.clear()
+        self._stream, self._passage = IN_SYNC, AT_ONCE
+        self._replies, self._frame_left, self._sent_of_reply = None, 0, 0
+        self._unconfirmed.clear()
 
     # -- requests
 
     def follow(self, pattern: Pattern, forwarded: float, sample: Sample | None) -> None:
         """Wait for the reply to a known request that makes no events."""
         in_flight = self.in_flight
-        if len(in_flight) == 1 and not self._walking and not self._left:
+        if in_flight and self._passage is AT_ONCE and not self._frame_left:
             head = in_flight[0]
             before = head.pattern
-            if head.begun and before is not None:
-                # Mostly so: the one before is over, as ``append`` says, and was like this one.
+            if head.state is BEGUN and before is not None:
+                # The common case: as in ``append``, but the exchange is used again.
+                stream = self._stream
                 if (
                     before.writes
-                    and not self._certain
-                    and head.tables[0] not in self._doubted.tables
+                    and not stream.earlier_over
+                    and head.tables[0] not in self._unconfirmed.names
                 ):
-                    self._doubted.add(head)
-                self._certain = self._framed
+                    self._unconfirmed.add(head)
+                self._stream = stream.after[REPLY_ASSUMED]
                 self._endpoint.note_answered(before)
-                self._connections.scanners.note(pattern.method.name)
-                head.pattern = pattern
-                head.method = pattern.method
-                head.tables = pattern.tables
+                self._connections.scanners.note(pattern.name)
+                if before is not pattern:
+                    head.pattern = pattern
+                    head.method = pattern.method
+                    head.tables = pattern.tables
                 head.forwarded = forwarded
                 head.sample = sample
-                head.begun = False
-                head.number = None
+                head.state = WAITING
                 return
         exchange = Exchange(pattern.method, pattern.tables, None, pattern)
         exchange.forwarded = forwarded
         exchange.sample = sample
         self.append(exchange, pattern.layout.transport)
 
-    def judged(
+    def marked(
         self,
         exchange: Exchange,
         raw: bytes,
@@ -125,375 +135,366 @@ class Pipeline:
         transport: Transport,
         protocol: Protocol = Protocol.BINARY,
     ) -> bytes:
-        """Return what to forward of a request by whose reply its outcome is judged.
+        """Return what to forward of a watched write, so that its reply can be matched to it.
 
-        That is the request, with another number where the place of its reply is not certain. It
-        must be appended next, if it is forwarded.
+        That is the request, marked where only that shows its reply. It must be appended next, if it
+        is forwarded.
         """
-        if self._knows_place() or self._proven is not None or not self._tracks:
+        if not self._stream.needs_mark or transport is Transport.FRAMED:
             return raw
-        if transport is Transport.FRAMED:
-            return raw
-        return self._prove_by(exchange, raw, body, exchange.method.name, protocol)
+        return self._mark_call(exchange, raw, body, protocol)
 
-    def _knows_place(self) -> bool:
-        """Return whether it is certain where the reply to the next request will begin."""
-        in_flight = self.in_flight
-        return self._certain and (not in_flight or self._walking or not in_flight[0].begun)
-
-    def _prove_by(
-        self, exchange: Exchange, raw: bytes, body: int, name: str, protocol: Protocol
-    ) -> bytes:
-        """Return a request with a number by which its reply is known, which is sought."""
-        proof = self._proof
-        if proof is None:
-            proof = self._proof = Proof()
-        self._proven = exchange
+    def _mark_call(self, exchange: Exchange, raw: bytes, body: int, protocol: Protocol) -> bytes:
+        mark = self._mark
+        if mark is None:
+            mark = self._mark = ResyncMark()
+        self._resync_on = exchange
         replies = self._replies
         if replies is not None and replies.buffered:
             self._replies = None
-        return proof.begin(raw, body, name, protocol)
+        return mark.mark(raw, body, exchange.method.name, protocol)
 
-    def ask(self) -> bool:
-        """Seek the reply to a call of our own; False: the connection is over.
+    def make_own_call(self) -> bool:
+        """Make a call whose reply shows that all earlier ones are over; False: it is not possible.
 
         The client never sees the call, which HBase's Thrift server answers by itself.
         """
+        if self._stream is UNTRACKED:
+            return False
+        if self._resync_on is not None:
+            return True
         connections = self._connections
-        protocol = self._requests.protocol
-        exchange, call, body = own_call(self._endpoint.dialect, protocol, framed=self._framed)
-        if not self._framed:
-            call = self._prove_by(exchange, call, body, PING, protocol)
+        protocol, framed = self._requests.protocol, self._stream is FRAMED
+        exchange, call, body = own_call(self._endpoint.dialect, protocol, framed=framed)
+        if not framed:
+            call = self._mark_call(exchange, call, body, protocol)
         if connections.requests_ended:
             # Nothing can be sent any more: that HBase closes then says the same.
-            exchange.begun = True
+            exchange.state = BEGUN
         elif not connections.send_on(call):
             self.not_forwarded(exchange)
             return False
-        self.append(exchange, Transport.FRAMED if self._framed else Transport.BUFFERED)
-        self._walking = self._by_message = True
+        self.append(exchange, Transport.FRAMED if framed else Transport.BUFFERED)
+        self._passage = self._passage.after[OWN_REPLY_DUE]
         return True
 
     def not_forwarded(self, exchange: Exchange) -> None:
-        """Forget a request of which ``judged`` returned what to forward: the connection broke."""
-        if self._proven is exchange:
-            self._proven = None
-            self._certain = False
+        """Forget a request of which ``marked`` returned what to forward: the connection broke."""
+        if self._resync_on is exchange:
+            self._lose_mark()
 
     def append(self, exchange: Exchange, transport: Transport) -> None:
         """Wait for the reply to a request that was forwarded."""
         if exchange.journalled is None:
             self._connections.scanners.note(exchange.method.name)
         in_flight = self.in_flight
-        if in_flight and not self._walking:
+        if in_flight and self._passage is AT_ONCE:
             head = in_flight[0]
-            if not head.begun or self._left:
-                self._walking = True
+            if head.state is WAITING or self._frame_left:
+                self._passage = self._passage.after[REQUEST_AHEAD]
             else:
-                # The client has read that reply: a sequential one would not have gone on otherwise.
-                if not self._framed:
-                    if not self._certain:
-                        self._doubted.add(head)
-                    self._certain = False
+                if not self._stream.earlier_over:
+                    self._unconfirmed.add(head)
+                self._stream = self._stream.after[REPLY_ASSUMED]
                 in_flight.pop(0)
-                self.finish(head, None, "answered")
-        if not self._tracks:
-            self.finish(exchange, None, "untracked")
+                self.finish(head, None, REPLY_ASSUMED)
+        if self._replies is None and not self._begin_replies(transport):
+            self.finish(exchange, None, TRACK_LOST)
             return
-        if self._replies is None:
-            self._replies = MessageReader(REPLY_LIMITS, transport)
-            self._framed = transport is Transport.FRAMED
+        if exchange is self._resync_on:
+            self._stream = self._stream.after[CALL_MARKED]
         in_flight.append(exchange)
         if len(in_flight) >= _MOST:
             self._connections.pause(PIPELINE_FULL)
 
-    def answer(self, exchange: Exchange, transport: Transport) -> bool:
-        """Send a reply of our own when its turn has come; False: nobody knows when that is."""
-        believed = transport is Transport.BUFFERED and not self._knows_place()
-        if believed and self._proven is None and not self.ask():
+    def _begin_replies(self, transport: Transport) -> bool:
+        """Have a parser of replies; False: they cannot be matched any more."""
+        if self._stream is UNTRACKED:
             return False
-        self.append(exchange, transport)
-        if not self._tracks:
-            return False
-        if not self._by_message and self._replies is not None:
-            self._by_message = True
-            self._passed = self._replies.buffered
-        self._send_locals()
+        self._replies = MessageReader(REPLY_LIMITS, transport)
+        if transport is Transport.FRAMED:
+            self._stream = self._stream.after[FRAMES_SEEN]
         return True
 
-    def finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
-        """Count a request that has ended, and end what was journalled of it."""
-        if exchange.hidden:
-            self.own_touched = self.touched
-            self.wake(exchange)
-            return
+    def answer(self, exchange: Exchange, transport: Transport) -> bool:
+        """Send a reply of our own when its turn has come; False: nobody knows when that is."""
+        unsure = self._stream.needs_mark and transport is Transport.BUFFERED
+        if unsure and not self.make_own_call():
+            return False
+        self.append(exchange, transport)
+        replies = self._replies
+        if replies is None:
+            return False
+        if self._passage is not WHOLE:
+            self._passage = self._passage.after[OWN_REPLY_DUE]
+            self._sent_of_reply = replies.buffered
+        self._send_own_replies()
+        return True
+
+    def finish(self, exchange: Exchange, reply: Message | None, event: Event) -> None:
+        """End an exchange that is no longer in flight: count it, and report what was journalled."""
         endpoint = self._endpoint
         journalled = exchange.journalled
-        if exchange.marked and reply is not None and lacks_notify_family(reply):
+        if exchange.has_notify_cells and reply is not None and lacks_notify_family(reply):
             endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
         if journalled is not None:
             endpoint.recorder.end(journalled, reply)
-        elif exchange.pattern is not None and outcome == "answered":
-            endpoint.note_answered(exchange.pattern)
+        elif exchange.hidden:
+            self.own_touched = self.touched
         else:
-            name = exchange.method.name
-            if exchange.method.effect is Effect.UNKNOWN:
-                name = "(unknown)"
-            endpoint.metrics.count_request(endpoint.name, name, outcome)
+            endpoint.count_ended(exchange, exchange.state.after[event])
         if exchange.waiters is not None:
-            self.wake(exchange)
+            exchange.wake(endpoint.recorder)
 
     def break_off(self) -> None:
         """End them all: no more bytes come, and what is under way may or may not have been done."""
-        self._forget_proof()
+        if self._resync_on is not None:
+            self._lose_mark()
         while self.in_flight:
             exchange = self.in_flight.pop(0)
             if exchange.local is None:
-                self.finish(exchange, None, "answered" if exchange.begun else "broken")
+                self.finish(exchange, None, CONNECTION_LOST)
 
     # -- replies
 
     def received(self, data: bytes) -> None:
         """Take bytes from HBase, and pass them on to the client first."""
-        in_flight = self.in_flight
-        head = in_flight[0] if in_flight else None
-        sample = None if head is None else head.sample
-        if head is not None and (sample is not None or head.begun or self._walking):
-            started = _clock()
-        else:
-            started = self._endpoint.now
-        self.touched = started
-        self._endpoint.sent_bytes += len(data)
-        if self._proven is not None:
-            self._seek(data, started)
-        elif head is None:
+        endpoint, in_flight = self._endpoint, self.in_flight
+        endpoint.sent_bytes += len(data)
+        if not in_flight:
+            self.touched = endpoint.now
             self._connections.send(data)
-            self._certain = False
+            self._stream = self._stream.after[STRAY_BYTES]
             return
-        else:
-            if not self._by_message:
-                self._connections.send(data)
-            if self._walking or self._framed or head.journalled is not None:
+        head, stream = in_flight[0], self._stream
+        sample = head.sample
+        if self._passage is AT_ONCE and stream is not RESYNCING:
+            begun = head.state is BEGUN
+            started = self.touched = endpoint.now if sample is None and not begun else _clock()
+            self._connections.send(data)
+            if head.journalled is not None or stream is FRAMED:
                 self._attribute(data, started, head)
-            elif not head.begun:
-                self._begin(head, started)
+            elif not begun:
+                self._note_begun(head, started)
+        else:
+            started = self.touched = _clock()
+            if stream is RESYNCING:
+                self._seek_mark(data, started)
+            else:
+                if self._passage is PARSED:
+                    self._connections.send(data)
+                self._attribute(data, started, head)
         if sample is not None:
             sample.added.append(_clock() - started)
 
     def _attribute(self, data: bytes, started: float, head: Exchange) -> None:
-        """Find out whose reply bytes are that begin with the first one's."""
-        sample = head.sample
-        if self._left:
-            self._pass_frame(data, started, head)
-        elif self._walking:
-            self._walk(data, started)
+        """Match bytes to requests; they begin with a reply's bytes to the oldest one."""
+        if self._passage is not AT_ONCE:
+            if self._frame_left:
+                self._pass_frame(data, started, head)
+            else:
+                self._parse(data, started)
         elif head.journalled is not None:
             replies = self._replies
             known = self._endpoint.replies.find(data)
             if (
                 known is not None
                 and replies is not None
-                and not replies.buffered
                 and known.transport is replies.transport
                 and known.name == head.method.name
                 and data[known.body - 4 : known.body] == head.number
             ):
                 self.in_flight.pop(0)
-                if sample is not None:
-                    sample.upstream.append(started - head.forwarded)
-                self.finish(head, known, "answered")
+                if head.sample is not None:
+                    head.sample.upstream.append(started - head.forwarded)
+                self.finish(head, known, REPLY_READ)
             else:
-                self._walk(data, started)
-        elif not head.begun and len(data) < _FRAME_LENGTH:
-            self._walking = True
-            self._walk(data, started)
+                self._parse(data, started)
+        elif self._frame_left:
+            self._pass_frame(data, started, head)
+        elif head.state is WAITING and len(data) < _FRAME_LENGTH:
+            self._parse(data, started)
         else:
             left = _FRAME_LENGTH + int.from_bytes(data[:_FRAME_LENGTH]) - len(data)
-            if head.begun or left < 0:
+            if head.state is BEGUN or left < 0:
                 self._lose_track("there are bytes behind the last reply")
                 return
-            self._left = left
-            self._begin(head, started)
+            self._frame_left = left
+            self._note_begun(head, started)
 
-    def _begin(self, head: Exchange, started: float) -> None:
-        """Note that the server is done with a request."""
-        head.begun = True
+    def _note_begun(self, head: Exchange, started: float) -> None:
+        """Note that the first bytes of a reply came, and that they are not parsed."""
+        head.state = head.state.after[REPLY_BEGAN]
+        self._stream = self._stream.after[REPLY_BEGAN]
         if head.sample is not None:
             head.sample.upstream.append(started - head.forwarded)
         if head.waiters is not None:
-            self.wake(head)
+            head.wake(self._endpoint.recorder)
 
     def _pass_frame(self, data: bytes, started: float, head: Exchange) -> None:
-        """Take bytes of a frame that is not walked; what is behind it is the next one's."""
-        part = data[: self._left]
-        self._left -= len(part)
-        if self._by_message:
+        """Take bytes of an unparsed frame; those behind it are the next request's."""
+        part = data[: self._frame_left]
+        self._frame_left -= len(part)
+        if self._passage is WHOLE:
             self._connections.send(part)
-        if self._left or not self._walking:
+        if self._frame_left or self._passage is AT_ONCE:
             if len(part) < len(data):
                 self._lose_track("there are bytes behind the last reply")
             return
         self.in_flight.pop(0)
-        self.finish(head, None, "answered")
-        self._send_locals()
+        self.finish(head, None, REPLY_READ)
+        self._send_own_replies()
         if len(part) < len(data):
-            self._walk(data[len(part) :], started)
+            self._parse(data[len(part) :], started)
         elif not self.in_flight:
             self._connections.all_answered()
 
-    def _seek(self, data: bytes, started: float) -> None:
-        """Pass bytes on up to the reply that proves itself; all before it are over then."""
-        proof = self._proof
-        assert proof is not None  # noqa: S101 - else nothing is sought
-        data, at = proof.search(data)
+    def _seek_mark(self, data: bytes, started: float) -> None:
+        """Pass bytes on up to the reply to the marked call; all replies before it are over then."""
+        mark = self._mark
+        assert mark is not None  # noqa: S101 - a call was marked with it
+        data, at = mark.search(data)
         if at < 0:
             if data:
                 self._connections.send(data)
             return
-        proven, self._proven = self._proven, None
-        self._certain = True
-        self._doubted.clear()
+        found, self._resync_on = self._resync_on, None
+        self._stream = self._stream.after[MARK_FOUND]
+        self._unconfirmed.clear()
         if at:
             self._connections.send(data[:at])
-        data = proof.shown(data, at)
+        data = mark.unmarked(data, at)
         in_flight = self.in_flight
-        while in_flight[0] is not proven:
-            self.finish(in_flight.pop(0), None, "answered")
-        if not self._by_message:
+        while in_flight[0] is not found:
+            self.finish(in_flight.pop(0), None, MARK_FOUND)
+        if self._passage is not WHOLE:
             self._connections.send(data)
         self._attribute(data, started, in_flight[0])
 
-    def _forget_proof(self) -> None:
-        self._proven = None
-        if self._proof is not None and (withheld := self._proof.release()):
+    def _lose_mark(self) -> None:
+        self._resync_on = None
+        self._stream = self._stream.after[MARK_LOST]
+        if self._mark is not None and (withheld := self._mark.release()):
             self._connections.send(withheld)
 
-    def walk_on(self) -> None:
-        """Walk replies until nothing is under way, which ends a pair that is closing."""
-        if not self._framed and not self._knows_place() and self._proven is None:
-            self.ask()
-        self._walking = True
+    def parse_to_the_end(self) -> None:
+        """Parse replies until nothing is in flight, which ends a pair that is closing."""
+        if self._stream.needs_mark:
+            self.make_own_call()
+        self._passage = self._passage.after[END_DUE]
 
-    def _walk(self, data: bytes, started: float) -> None:
+    def _parse(self, data: bytes, started: float) -> None:
         replies = self._replies
         assert replies is not None  # noqa: S101 - made with the first request
         replies.feed(data)
+        in_flight = self.in_flight
         try:
-            while self.in_flight:
+            while in_flight:
                 reply = replies.next_message()
                 if reply is None:
                     break
-                if not self.in_flight[0].is_answered_by(reply):
+                if not in_flight[0].is_answered_by(reply):
                     self._lose_track("a reply is not to the request that was sent")
                     return
                 if len(reply.raw) == len(data):
                     self._endpoint.replies.remember(reply)
-                exchange = self.in_flight.pop(0)
-                if self._by_message and not exchange.hidden:
-                    self._connections.send(reply.raw[self._passed :] if self._passed else reply.raw)
-                    self._passed = 0
-                if not self._certain:
-                    self._doubted.add(exchange)
-                if exchange.sample is not None:
-                    exchange.sample.upstream.append(started - exchange.forwarded)
-                outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
-                self.finish(exchange, reply, outcome)
-                self._send_locals()
-            if not self.in_flight and replies.buffered:
+                self._take_reply(in_flight.pop(0), reply, started)
+            if not in_flight and replies.buffered:
                 self._lose_track("there are bytes behind the last reply")
                 return
         except ProtocolError as error:
             self._lose_track(str(error))
             return
-        if len(self.in_flight) <= _FEW:
+        if len(in_flight) <= _FEW:
             self._connections.resume(PIPELINE_FULL)
-        if not self.in_flight:
-            self._walking = self._by_message = False
+        if in_flight:
+            self._passage = self._passage.after[REPLY_PENDING]
+        else:
+            self._passage = self._passage.after[ALL_ANSWERED]
             self._connections.all_answered()
 
-    def _lose_track(self, reason: str) -> None:
-        """Only pass bytes from here on: which reply is whose is not known any more.
+    def _take_reply(self, exchange: Exchange, reply: Message, started: float) -> None:
+        if self._passage is WHOLE and not exchange.hidden:
+            sent, self._sent_of_reply = self._sent_of_reply, 0
+            self._connections.send(reply.raw[sent:])
+        if not self._stream.earlier_over:
+            self._unconfirmed.add(exchange)
+        if exchange.sample is not None:
+            exchange.sample.upstream.append(started - exchange.forwarded)
+        failed = reply.type is MessageType.EXCEPTION
+        self.finish(exchange, reply, EXCEPTION_READ if failed else REPLY_READ)
+        self._send_own_replies()
 
-        What is under way ends as unknown; later writes of the connection, too, where no number can
-        mark their replies, since messages have lengths.
+    def _lose_track(self, reason: str) -> None:
+        """Only pass bytes from here on: no reply can be matched to its request any more.
+
+        What is in flight ends as unknown; later writes of the connection, too, where no mark can
+        restore the order, since messages have lengths.
         """
-        under_way = named(self.in_flight)
-        self._log.warning("replies cannot be told apart", reason=reason, **under_way)
-        if self._by_message:
+        self._log.warning("replies cannot be told apart", reason=reason, **named(self.in_flight))
+        if self._passage is WHOLE:
             # A reply of our own waits for its turn, which is not known either.
             self._connections.abort_upstream()
             return
-        self._walking = False
-        self._left = 0
-        if self._framed:
-            self._tracks = False
-        else:
-            self._certain = False
-            self._replies = None
+        self._passage = self._passage.after[TRACK_LOST]
+        self._stream = self._stream.after[TRACK_LOST]
+        self._replies, self._frame_left = None, 0
         while self.in_flight:
             exchange = self.in_flight.pop(0)
-            self._doubted.add(exchange)
-            self.finish(exchange, None, "answered" if exchange.begun else "untracked")
+            self._unconfirmed.add(exchange)
+            self.finish(exchange, None, TRACK_LOST)
         self._connections.resume(PIPELINE_FULL)
         self._connections.all_answered()
 
-    def wake(self, exchange: Exchange) -> None:
-        """Let those go on that wait for HBase to be done with a request."""
-        if exchange.waiters is not None:
-            for waiter in exchange.waiters:
-                self._endpoint.recorder.after(waiter)
-            exchange.waiters = None
-
-    def _send_locals(self) -> None:
+    def _send_own_replies(self) -> None:
         in_flight = self.in_flight
-        while in_flight and in_flight[0].local is not None:
-            local = in_flight.pop(0).local
-            if local is not None:
-                self._connections.send(local)
+        while in_flight and (local := in_flight[0].local) is not None:
+            in_flight.pop(0)
+            self._connections.send(local)
         if not in_flight:
-            self._walking = self._by_message = False
+            self._passage = self._passage.after[ALL_ANSWERED]
 
     # -- how it stands
 
     def unanswered(self) -> list[Exchange]:
         """Return the client's requests of whose replies nothing has come, as far as is known."""
-        return [each for each in self.in_flight if not each.begun and not each.hidden]
+        return [each for each in self.in_flight if each.state is WAITING and not each.hidden]
 
     def undone(self, table: str) -> list[Exchange]:
-        """Return by whose ends HBase will be known to have done all writes of a table so far.
+        """Return the requests whose replies prove that earlier writes of the table were applied.
 
-        Where that is not certain HBase is asked.
+        Where nothing in flight can prove that, HBase is asked.
         """
-        if self._certain or self._framed:
-            return [exchange for exchange in writes_of(table, self.in_flight) if not exchange.begun]
-        if self._doubted.have(table) or writes_of(table, self.in_flight):
-            if self._proven is None:
-                self.ask()
-            proven = self._proven
-            return [*writes_of(table, self.in_flight), *([] if proven is None else [proven])]
-        return []
+        writes = writes_of(table, self.in_flight)
+        if self._stream.earlier_over:
+            return [exchange for exchange in writes if exchange.state is WAITING]
+        if not writes and not self._unconfirmed.have(table):
+            return []
+        self.make_own_call()
+        proof = [] if self._resync_on is None else [self._resync_on]
+        return [*writes_of(table, self.in_flight), *proof]
 
     def may_write(self) -> bool:
         """Return whether HBase may have writes to do, of any table."""
-        if self._certain or self._framed:
+        if self._stream.earlier_over:
             return any(changes_cells(each.method) for each in self.unanswered())
-        return bool(self._doubted.tables) or any(
-            changes_cells(each.method) for each in self.in_flight
-        )
+        forwarded = any(changes_cells(each.method) for each in self.in_flight)
+        return forwarded or bool(self._unconfirmed.names)
 
     def is_over(self) -> bool:
         """Return whether it is certain that nothing can still come of what was forwarded."""
-        if self._framed:
-            return not self._left and not self.waits_for_reply()
-        return self._certain and not self.in_flight
+        stream = self._stream
+        if stream is FRAMED or stream is UNTRACKED:
+            return not self._frame_left and not self.waits_for_reply()
+        return stream is IN_SYNC and not self.in_flight
 
     def waits_for_reply(self) -> bool:
-        """Return whether there is one."""
-        return any(not exchange.begun for exchange in self.in_flight)
+        """Return whether a request is in flight of whose reply nothing has come."""
+        return any(exchange.state is WAITING for exchange in self.in_flight)
 
     def waits_since(self) -> float | None:
         """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
         if not self.in_flight:
             return None
         head = self.in_flight[0]
-        return max(head.forwarded, self.touched) if head.begun else head.forwarded
+        return max(head.forwarded, self.touched) if head.state is BEGUN else head.forwarded

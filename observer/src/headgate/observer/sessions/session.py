@@ -16,10 +16,10 @@ from headgate.observer.sessions.connection_pair import (
     HELD,
     UPSTREAM_FULL,
     ConnectionPair,
+    has_taken_all,
 )
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.exchange import named
-from headgate.observer.sessions.peers import has_taken_all
+from headgate.observer.sessions.exchange import Exchange, named
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.intake import RequestIntake
@@ -32,7 +32,7 @@ from headgate.wire import MessageReader
 
 _clock: Final = perf_counter
 _ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
-_QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
+_QUIET_SECONDS: Final = 0.2  # without bytes for so long, an unparsed reply counts as over
 
 
 class Session:
@@ -48,7 +48,7 @@ class Session:
         self._loop = endpoint.loop
         self._log = log = ClientLog(endpoint.log)
         self._connections = connections = ConnectionPair(endpoint.metrics, log)
-        reader = MessageReader(endpoint.limits, most=endpoint.part_bytes)
+        reader = MessageReader(endpoint.limits, most=endpoint.max_bytes_per_turn)
         self.pipeline = Pipeline(endpoint, log, connections, reader)
         self._idleness = Idleness(self.pipeline, connections.scanners)
         self._answers = Answers(endpoint, log, connections, self.pipeline)
@@ -132,7 +132,7 @@ class Session:
         if self.pipeline.may_write():
             upstream.resume_reading()
             connections.closing = True
-            self.pipeline.walk_on()
+            self.pipeline.parse_to_the_end()
             self._orphaned = self._loop.call_later(_ORPHAN_SECONDS, upstream.abort)
         else:
             upstream.close()
@@ -235,6 +235,10 @@ class Session:
         self.pipeline.received(data)
 
     # -- the end
+
+    def undone(self, table: str) -> list[Exchange]:
+        """Return the requests whose replies prove that earlier writes of a table were applied."""
+        return self.pipeline.undone(table)
 
     def waits_since(self) -> float | None:
         """Return when the oldest request under way was forwarded, or last got bytes of a reply."""

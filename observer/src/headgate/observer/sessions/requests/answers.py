@@ -114,6 +114,6 @@ class Answers:
         """Take no more requests; close once those under way are answered."""
         self._connections.closing = True
         if self._pipeline.waits_for_reply():
-            self._pipeline.walk_on()
+            self._pipeline.parse_to_the_end()
         else:
             self._connections.end()

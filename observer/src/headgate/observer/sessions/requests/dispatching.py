@@ -177,7 +177,7 @@ class RequestDispatcher:
             if not endpoint.admission.may_pass(tables):
                 return error
             endpoint.admission.let_pass(tables)
-            self._forwarder.forward_marked(request, self._unrecorded(request), origin)
+            self._forwarder.forward_watched(request, self._unrecorded(request), origin)
             return None
         journalled.origin = origin
         exchange = Exchange(request.method, request.tables, journalled)
@@ -187,7 +187,7 @@ class RequestDispatcher:
             connections.pause(HELD)
             endpoint.admission.when_synced(lambda: self._synced(request, exchange))
         else:
-            self._forwarder.forward_marked(request, exchange, origin)
+            self._forwarder.forward_watched(request, exchange, origin)
         return None
 
     def _synced(self, request: Request, exchange: Exchange) -> None:
@@ -203,7 +203,7 @@ class RequestDispatcher:
             and journalled is not None
             and judgement.tables == journalled.tables
         ):
-            self._forwarder.forward_marked(request, exchange, facts.origin)
+            self._forwarder.forward_watched(request, exchange, facts.origin)
             self._go_on_after(HELD)
             return
         # What is right for it is not any more what it was before it was on the disk.

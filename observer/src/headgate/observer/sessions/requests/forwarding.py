@@ -50,21 +50,21 @@ class Forwarder:
 
         exchange.waiters = [*(exchange.waiters or ()), answered]
 
-    def forward_marked(self, request: Request, exchange: Exchange, origin: Origin | None) -> None:
+    def forward_watched(self, request: Request, exchange: Exchange, origin: Origin | None) -> None:
         """Forward a watched request, with notify cells where its table asks for them.
 
         ``origin`` is who wrote, where the request itself does not say.
         """
         try:
-            self._mark_and_forward(request, exchange, origin)
+            self._add_cells_and_forward(request, exchange, origin)
         except Exception as error:  # noqa: BLE001 - a stranger's bytes must not end the process
             if exchange.journalled is not None:
                 # Nobody knows whether it was sent.
                 self._endpoint.recorder.end(exchange.journalled, None)
-            self._pipeline.wake(exchange)
+            exchange.wake(self._endpoint.recorder)
             self._connections.give_up_on(error)
 
-    def _mark_and_forward(
+    def _add_cells_and_forward(
         self, request: Request, exchange: Exchange, origin: Origin | None
     ) -> None:
         notify = self._endpoint.notify
@@ -77,7 +77,7 @@ class Forwarder:
                 dialect = self._endpoint.dialect
                 marked = notify.marked_write(dialect, request, table, self._log, origin)
                 if marked is not None:
-                    exchange.marked = True
+                    exchange.has_notify_cells = True
                     message = marked
         self.forward(message, exchange)
 
@@ -89,7 +89,7 @@ class Forwarder:
         exchange.sample = self._each
         raw = message.raw
         if exchange.journalled is not None:
-            raw = self._pipeline.judged(
+            raw = self._pipeline.marked(
                 exchange, raw, message.body, message.transport, message.protocol
             )
         if write_buffer is None or not write_buffer.write(raw):
@@ -103,6 +103,6 @@ class Forwarder:
     def cancel(self, exchange: Exchange) -> None:
         """Forget a request that was not sent after all."""
         self._pipeline.not_forwarded(exchange)
-        self._pipeline.wake(exchange)
+        exchange.wake(self._endpoint.recorder)
         if exchange.journalled is not None:
             self._endpoint.recorder.cancel(exchange.journalled)

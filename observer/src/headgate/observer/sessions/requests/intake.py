@@ -141,13 +141,13 @@ class RequestIntake:
             exchange.number = data[layout.body - 4 : layout.body]
             try:
                 if write_buffer.write(
-                    pipeline.judged(exchange, data, layout.body, layout.transport)
+                    pipeline.marked(exchange, data, layout.body, layout.transport)
                 ):
                     pipeline.append(exchange, layout.transport)
                 else:
                     self._forwarder.cancel(exchange)
             except Exception:
-                # As in ``Forwarder.forward_marked``: nobody knows whether it was sent.
+                # As in ``Forwarder.forward_watched``: nobody knows whether it was sent.
                 endpoint.recorder.end(journalled, None)
                 raise
         return True
@@ -213,7 +213,7 @@ class RequestIntake:
             if way:
                 self._pass_check_on(message, way)
                 return
-        if len(message.raw) > endpoint.part_bytes:
+        if len(message.raw) > endpoint.max_bytes_per_turn:
             self.reading = Reading(self._dialect, message, endpoint.limits)
             self._read_bytes = len(message.raw)
             self._connections.pause(TURN)
@@ -245,7 +245,7 @@ class RequestIntake:
             self.reading = None
             return
         try:
-            request = reading.go_on(self._endpoint.part_bytes)
+            request = reading.go_on(self._endpoint.max_bytes_per_turn)
             if request is None:
                 self._loop.call_soon(self._read_on, message)
                 return

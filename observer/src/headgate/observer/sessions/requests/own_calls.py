@@ -38,8 +38,8 @@ class Forwarded(Protocol):
     touched: float
     own_touched: float
 
-    def ask(self) -> bool:
-        """Make a call of the observer's own; False: the connection is over."""
+    def make_own_call(self) -> bool:
+        """Make a call of the observer's own; False: it is not possible."""
 
     def is_over(self) -> bool:
         """Return whether it is certain that nothing can still come of what was forwarded."""
@@ -76,5 +76,5 @@ class Idleness:
             return
         if self._scanners.count or not forwarded.is_over():
             before = self.since
-            if forwarded.ask():
+            if forwarded.make_own_call():
                 self._before = before

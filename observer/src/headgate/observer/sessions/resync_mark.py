@@ -1,8 +1,8 @@
-"""Which bytes are a write's reply, where messages follow one another without their lengths.
+"""The mark by which a buffered reply is recognised: a sequence number that nobody else knows.
 
-A reply that was not walked may go on, and what comes of it later is what somebody stored: that may
-be the bytes of any reply. A sequence number that only this connection to HBase knows stands in no
-stored value, so bytes with it are the reply. The client gets the number that it gave.
+A reply that went back unparsed may go on, with bytes that somebody stored: those may look like any
+reply. No stored value contains the connection's own number, so bytes with it are the reply to the
+marked call. The client gets the number that it gave.
 """
 
 from __future__ import annotations
@@ -20,34 +20,36 @@ _MOST: Final = 64
 
 
 @final
-class Proof:
-    """One connection's number, and the reply that is known by it: one at a time."""
+class ResyncMark:
+    """One connection's number, and the reply that is sought by it: one at a time."""
 
-    __slots__ = ("_bytes", "_exception", "_given", "_heads", "_number", "_reply", "_withheld")
+    __slots__ = ("_bytes", "_client_head", "_exception", "_heads", "_number", "_reply", "_withheld")
 
     def __init__(self) -> None:
         """Draw the number."""
         self._number = int.from_bytes(urandom(4)) & _POSITIVE
         self._bytes = self._number.to_bytes(4)
         self._heads: dict[bytes, tuple[bytes, bytes]] = {}
+        """Heads of reply and exception, by the request's bytes before its number."""
         self._reply = self._exception = b""
-        self._given = b""
-        """What is shown of the head behind its first bytes."""
+        """Heads of the two replies that are sought."""
+        self._client_head = b""
+        """What the client gets of the head, behind its version and type."""
         self._withheld = b""
         """Last bytes that came, where they may begin the reply."""
 
-    def begin(self, raw: bytes, body: int, name: str, protocol: Protocol) -> bytes:
-        """Return a request with the number, whose reply is sought from now on.
+    def mark(self, raw: bytes, body: int, name: str, protocol: Protocol) -> bytes:
+        """Return a request with the number; its reply is sought from now on.
 
         Args:
             raw: a whole message that is preceded by no length.
             body: where its struct begins.
             name: its method.
-            protocol: what it is written in; old binary is answered in strict, as by HBase.
+            protocol: its protocol; HBase answers old binary in strict binary.
         """
         if protocol is Protocol.COMPACT:
             # Behind two bytes with the type come the number, which is a varint, and the name.
-            self._given = raw[2:body]
+            self._client_head = raw[2:body]
             self._reply = self._compact_head(name, MessageType.REPLY)
             self._exception = self._compact_head(name, MessageType.EXCEPTION)
             return self._compact_head(name, MessageType.CALL) + raw[body:]
@@ -61,7 +63,7 @@ class Proof:
             heads = _REPLY + named + self._bytes, _EXCEPTION + named + self._bytes
             self._heads[before] = heads
         self._reply, self._exception = heads
-        self._given = heads[0][4:-4] + raw[body - 4 : body]
+        self._client_head = heads[0][4:-4] + raw[body - 4 : body]
         return before + self._bytes + raw[body:]
 
     def _compact_head(self, name: str, kind: MessageType) -> bytes:
@@ -70,33 +72,33 @@ class Proof:
         return message.raw[: message.body]
 
     def search(self, data: bytes) -> tuple[bytes, int]:
-        """Return what is known to be replies, and where in it the one that is sought begins.
+        """Return the bytes that are certainly replies, and where among them the sought one begins.
 
         -1 where its head is not there. Bytes that may begin it are withheld until more come.
         """
         if self._withheld:
             data = self._withheld + data
             self._withheld = b""
-        at = self.find(data)
-        unfinished = self.unfinished(data) if at < 0 else 0
+        at = self._find(data)
+        unfinished = self._unfinished(data) if at < 0 else 0
         if unfinished:
             self._withheld = data[-unfinished:]
             data = data[:-unfinished]
         return data, at
 
     def release(self) -> bytes:
-        """Return what is withheld: nothing is sought any more."""
+        """Return the withheld bytes: no reply is sought any more."""
         withheld, self._withheld = self._withheld, b""
         return withheld
 
-    def find(self, data: bytes) -> int:
+    def _find(self, data: bytes) -> int:
         """Return where the reply begins; -1 where its head is not there, or not whole."""
         if data.startswith(self._reply):
             return 0
         at = data.find(self._reply)
         return at if at >= 0 else data.find(self._exception)
 
-    def unfinished(self, data: bytes) -> int:
+    def _unfinished(self, data: bytes) -> int:
         """Return how many of the last bytes may be the beginning of the head."""
         for head in (self._reply, self._exception):
             for length in range(min(len(head) - 1, len(data)), 0, -1):
@@ -104,8 +106,8 @@ class Proof:
                     return length
         return 0
 
-    def shown(self, data: bytes, at: int) -> bytes:
-        """Return what is there from the reply on, as the client is to get it."""
+    def unmarked(self, data: bytes, at: int) -> bytes:
+        """Return the bytes from the reply on, with the client's number."""
         head = self._reply if data.startswith(self._reply, at) else self._exception
         begin = head[:2] if head[0] != _REPLY[0] else head[:4]
-        return begin + self._given + data[at + len(head) :]
+        return begin + self._client_head + data[at + len(head) :]
