@@ -22,7 +22,13 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.recent_deletes import RecentDeletes
 from headgate.observer.security.access import ListenerGuard
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.session import Session
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
 
@@ -48,16 +54,20 @@ def session(rules: AccessSettings | None) -> Session:
     endpoint = Endpoint(
         loop=cast("Any", None),
         dialect=Dialect.THRIFT1,
-        dialer=cast("Any", None),
         limits=Limits(),
-        control=control,
-        recorder=cast(
-            "Any", SimpleNamespace(backlog_due=False, deletes=RecentDeletes(time.perf_counter))
+        upstreams=Upstreams(cast("Any", None)),
+        enforcement=Enforcement(
+            control,
+            cast("Any", SimpleNamespace(closed=False)),
+            cast("Any", SimpleNamespace(asked=False)),
         ),
-        admission=cast("Any", SimpleNamespace(syncs_each=False)),
-        gates=cast("Any", SimpleNamespace(closed=False)),
-        notify=cast("Any", SimpleNamespace(asked=False)),
-        metrics=metrics,
+        recording=Recording(
+            cast(
+                "Any", SimpleNamespace(backlog_due=False, deletes=RecentDeletes(time.perf_counter))
+            ),
+            cast("Any", SimpleNamespace(syncs_each=False)),
+        ),
+        monitoring=Monitoring(metrics),
     )
     if rules is not None:
         listener = Listener("127.0.0.1:0", "127.0.0.1:1")

@@ -35,7 +35,13 @@ from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.session import Session
 from headgate.observer.tuning import is_compiled
 from headgate.wire import (
@@ -138,20 +144,22 @@ class Place:
         self.endpoint = Endpoint(
             loop=cast("Any", loop),
             dialect=dialect,
-            dialer=cast("Any", None),
             limits=Limits(),
-            control=control,
-            recorder=self.recorder,
-            admission=WriteAdmission(
-                journal,
-                self.publisher,
-                JournalSettings(str(directory)),
-                clock=time.time,
-                passing=time.monotonic,
+            upstreams=Upstreams(cast("Any", None)),
+            enforcement=Enforcement(
+                control, WriteGates(hold_seconds=5.0, clock=time.time), columns
             ),
-            gates=WriteGates(hold_seconds=5.0, clock=time.time),
-            notify=columns,
-            metrics=metrics,
+            recording=Recording(
+                self.recorder,
+                WriteAdmission(
+                    journal,
+                    self.publisher,
+                    JournalSettings(str(directory)),
+                    clock=time.time,
+                    passing=time.monotonic,
+                ),
+            ),
+            monitoring=Monitoring(metrics),
         )
         if not parts:
             self.endpoint.max_bytes_per_turn = WHOLE

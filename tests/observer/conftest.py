@@ -26,7 +26,13 @@ from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.sessions.acknowledgement import Acknowledgements
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.session import Session
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.pool import UpstreamPool
@@ -207,21 +213,23 @@ class Loopback:
         self.endpoint = Endpoint(
             loop=loop,
             dialect=self.dialect,
-            dialer=Dialer(loop, pool, 5.0),
             limits=Limits(),
-            control=control,
-            recorder=self.recorder,
-            admission=WriteAdmission(
-                self.journal,
-                self.publisher,
-                JournalSettings(str(self.directory)),
-                clock=time.time,
-                passing=time.monotonic,
+            upstreams=Upstreams(Dialer(loop, pool, 5.0)),
+            enforcement=Enforcement(
+                control, WriteGates(hold_seconds=5.0, clock=time.monotonic), NotifyColumns()
             ),
-            gates=WriteGates(hold_seconds=5.0, clock=time.monotonic),
-            notify=NotifyColumns(),
-            metrics=metrics,
-            acknowledgements=self.acknowledgements,
+            recording=Recording(
+                self.recorder,
+                WriteAdmission(
+                    self.journal,
+                    self.publisher,
+                    JournalSettings(str(self.directory)),
+                    clock=time.time,
+                    passing=time.monotonic,
+                ),
+                self.acknowledgements,
+            ),
+            monitoring=Monitoring(metrics),
         )
         self._front = await loop.create_server(
             lambda: cast("asyncio.Protocol", Session(self.endpoint)), "127.0.0.1", 0

@@ -32,7 +32,14 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.security.access import ListenerGuard
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.session import Session
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.pool import UpstreamPool
@@ -87,14 +94,24 @@ class Wire:
         return data
 
 
-def bare_endpoint(dialect: Dialect, **known: Any) -> Endpoint:
+def bare_endpoint(
+    dialect: Dialect,
+    loop: Any = None,
+    dialer: Any = None,
+    formats: Any = None,
+    guard: ListenerGuard | None = None,
+) -> Endpoint:
     """Return an endpoint behind which nobody is, but for what is given."""
     nobody: Any = Mock()
     nobody.closed = False
-    those = dict.fromkeys(("loop", "dialer", "recorder", "admission", "gates", "notify"), nobody)
-    control, metrics = ControlState(), Metrics()
     return Endpoint(
-        dialect=dialect, limits=Limits(), control=control, metrics=metrics, **{**those, **known}
+        loop=loop or nobody,
+        dialect=dialect,
+        limits=Limits(),
+        upstreams=Upstreams(dialer or nobody, formats),
+        enforcement=Enforcement(ControlState(), nobody, nobody, guard),
+        recording=Recording(nobody, nobody),
+        monitoring=Monitoring(Metrics()),
     )
 
 
@@ -140,16 +157,15 @@ class Scene:
         self.endpoint = Endpoint(
             loop=loop,
             dialect=dialect,
-            dialer=Dialer(loop, UpstreamPool("thrift1", ("127.0.0.1:1",), HealthChecks()), 1.0),
             limits=Limits(max_frame=10_000, max_string=10_000),
-            control=self.control,
-            recorder=self.recorder,
-            admission=self.admission,
-            gates=self.gates,
-            notify=self.notify,
-            metrics=self.metrics,
-            left=lambda wire: cast("Wire", wire).left,
+            upstreams=Upstreams(
+                Dialer(loop, UpstreamPool("thrift1", ("127.0.0.1:1",), HealthChecks()), 1.0)
+            ),
+            enforcement=Enforcement(self.control, self.gates, self.notify),
+            recording=Recording(self.recorder, self.admission),
+            monitoring=Monitoring(self.metrics),
         )
+        self.endpoint.has_left = lambda wire: cast("Wire", wire).left
         self.watch("t")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Any:

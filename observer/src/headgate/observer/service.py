@@ -41,7 +41,13 @@ from headgate.observer.recording.setting_aside import SettingAside
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.acknowledgement import Acknowledgements
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.identification import Identification, encode_identification
 from headgate.observer.sessions.listening import Listeners, wire_limits
 from headgate.observer.starting import ObserverAddresses, StartError
@@ -408,24 +414,16 @@ class Observer:
     def _endpoint(
         self, name: str, dialer: Dialer, formats: UpstreamFormats, guard: ListenerGuard | None
     ) -> Endpoint:
+        epoch = self._journal.epoch
+        identification = Identification(self._config.name, epoch, is_compiled())
         return Endpoint(
             loop=self._loop,
             dialect=Dialect(name),
-            dialer=dialer,
             limits=wire_limits(self._config.limits),
-            control=self._control,
-            recorder=self._recorder,
-            admission=self._admission,
-            gates=self._gates,
-            acknowledgements=self._acknowledgements,
-            notify=self._notify,
-            metrics=self._metrics,
-            guard=guard,
-            epoch=self._journal.epoch,
-            identification=encode_identification(
-                Identification(self._config.name, self._journal.epoch, is_compiled())
-            ),
-            formats=formats,
+            upstreams=Upstreams(dialer, formats),
+            enforcement=Enforcement(self._control, self._gates, self._notify, guard),
+            recording=Recording(self._recorder, self._admission, self._acknowledgements),
+            monitoring=Monitoring(self._metrics, epoch, encode_identification(identification)),
         )
 
     async def _shut_down(self) -> None:

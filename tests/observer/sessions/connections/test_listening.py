@@ -22,6 +22,7 @@ from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.listening import Listeners
+from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.observer.upstreams.dialing import UpstreamsUnreachable
@@ -124,8 +125,9 @@ def test_a_client_whose_host_vanishes_is_found_by_the_kernel() -> None:
                 while not endpoint.sessions:
                     await asyncio.sleep(0.001)
             (session,) = endpoint.sessions
-            assert session._connections.client is not None
-            connection = session._connections.client.get_extra_info("socket")
+            client = cast("Session", session)._connections.client
+            assert client is not None
+            connection = client.get_extra_info("socket")
             assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             opened.close()
             session.abort()

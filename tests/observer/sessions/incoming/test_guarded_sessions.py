@@ -37,7 +37,13 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.recent_deletes import RecentDeletes
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.permits import Permit, Refusal
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.requests import dispatching
 from headgate.observer.sessions.session import Session
 from headgate.settings import KeyRing, agent_write
@@ -106,14 +112,15 @@ class Scene:
         self.endpoint = Endpoint(
             loop=cast("asyncio.AbstractEventLoop", None),
             dialect=dialect,
-            dialer=cast("Any", None),
             limits=Limits(),
-            control=control,
-            recorder=cast("Any", self.recorder),
-            admission=cast("Any", SimpleNamespace(syncs_each=False)),
-            gates=WriteGates(hold_seconds=5.0, clock=lambda: 0.0),
-            notify=notify,
-            metrics=self.metrics,
+            upstreams=Upstreams(cast("Any", None)),
+            enforcement=Enforcement(
+                control, WriteGates(hold_seconds=5.0, clock=lambda: 0.0), notify
+            ),
+            recording=Recording(
+                cast("Any", self.recorder), cast("Any", SimpleNamespace(syncs_each=False))
+            ),
+            monitoring=Monitoring(self.metrics),
         )
 
     def connect(self) -> tuple[Session, Wire, Wire]:

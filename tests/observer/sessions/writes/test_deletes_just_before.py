@@ -18,7 +18,13 @@ from scene import OK, Scene, Wire, call, messages, name, put, reply
 from headgate.events import RequestPart, UpdateBatch, UpdateKind, WatchList
 from headgate.hbase import Dialect
 from headgate.observer.config import JournalSettings
-from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.endpoint import (
+    Endpoint,
+    Enforcement,
+    Monitoring,
+    Recording,
+    Upstreams,
+)
 from headgate.observer.sessions.session import Session
 from headgate.wire import StructWriter
 
@@ -225,14 +231,11 @@ class World:
             TWO: Endpoint(
                 loop=shared.loop,
                 dialect=TWO,
-                dialer=shared.dialer,
                 limits=shared.limits,
-                control=shared.control,
-                recorder=shared.recorder,
-                admission=shared.admission,
-                gates=shared.gates,
-                notify=shared.notify,
-                metrics=shared.metrics,
+                upstreams=Upstreams(shared.dialer),
+                enforcement=Enforcement(shared.control, shared.gates, shared.notify),
+                recording=Recording(shared.recorder, shared.admission),
+                monitoring=Monitoring(shared.metrics),
             ),
         }
         self.sessions: dict[tuple[Dialect, int], tuple[Session, Wire]] = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
+
+from msgspec import Struct
 
 from headgate.hbase import Dialect, Effect, Pattern, Patterns, columns_read, reads_cells
 from headgate.observer.config import KEEP_ALIVE_SECONDS, LimitSettings
@@ -18,24 +20,96 @@ from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.recent_deletes import WriteOrder
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.security.access import ListenerGuard
+from headgate.observer.security.permits import Permit
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.connection_pair import has_left
 from headgate.observer.sessions.exchange import Exchange
 from headgate.observer.sessions.replies import KnownReplies
 from headgate.observer.sessions.reply_states import ANSWERED, ExchangeState
 from headgate.observer.sessions.requests.holdings import Holdings
+from headgate.observer.sessions.sweeping import Swept
+from headgate.observer.sessions.write_rules import Facts
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.wire import Limits, Message
-
-if TYPE_CHECKING:
-    from headgate.observer.sessions.session import Session
 
 _MANY: Final = 100
 """Requests between two counts (a tenth of a second) from which on few of them are observed."""
 
 _TURN: Final = 1 << 18
 """Bytes that take some 15 ms, interpreted, where the rows of a batch are all different."""
+
+
+class ServedSession(Swept, Protocol):
+    """A session as its listener sees it."""
+
+    def identify(self) -> None:
+        """Ask the guard what is known of the client, and whether it may be here at all."""
+
+    def undone(self, table: str) -> list[Exchange]:
+        """Return the requests whose replies prove that earlier writes of a table were applied."""
+
+    def drain(self) -> None:
+        """Go towards the end: close between requests, take no more than those under way."""
+
+    def abort(self) -> None:
+        """Break both connections: requests under way end as unknown."""
+
+
+class Upstreams(Struct, frozen=True):
+    """The way from a listener to HBase.
+
+    Attributes:
+        dialer: opens connections to HBase's Thrift servers.
+        formats: what these speak; None: requests go on as they come.
+    """
+
+    dialer: Dialer
+    formats: UpstreamFormats | None = None
+
+
+class Enforcement(Struct, frozen=True):
+    """The rules that are applied to a listener's requests.
+
+    Attributes:
+        control: watch lists and fences.
+        gates: the gates that hold writes.
+        notify: the notify columns that writes get.
+        guard: what each client may do; None: everybody may do everything.
+    """
+
+    control: ControlState
+    gates: WriteGates
+    notify: NotifyColumns
+    guard: ListenerGuard | None = None
+
+
+class Recording(Struct, frozen=True):
+    """The way of a watched write to its event.
+
+    Attributes:
+        recorder: journals watched writes and publishes them.
+        admission: decides what happens where the journal has no room.
+        acknowledgements: hold replies until Kafka has the events; None: replies are not held.
+    """
+
+    recorder: Recorder
+    admission: WriteAdmission
+    acknowledgements: Acknowledgements | None = None
+
+
+class Monitoring(Struct, frozen=True):
+    """Where a listener's doings are counted, and by what its observer is known.
+
+    Attributes:
+        metrics: the observer's counters.
+        epoch: the observer's epoch, named in each line about a client.
+        identification: the answer to who asks whether this is an observer.
+    """
+
+    metrics: Metrics
+    epoch: int = 0
+    identification: bytes = b""
 
 
 class Endpoint:
@@ -46,52 +120,38 @@ class Endpoint:
         *,
         loop: asyncio.AbstractEventLoop,
         dialect: Dialect,
-        dialer: Dialer,
         limits: Limits,
-        control: ControlState,
-        recorder: Recorder,
-        admission: WriteAdmission,
-        gates: WriteGates,
-        notify: NotifyColumns,
-        metrics: Metrics,
-        acknowledgements: Acknowledgements | None = None,
-        identification: bytes = b"",
-        epoch: int = 0,
-        left: Callable[[asyncio.BaseTransport], bool] = has_left,
-        guard: ListenerGuard | None = None,
-        formats: UpstreamFormats | None = None,
+        upstreams: Upstreams,
+        enforcement: Enforcement,
+        recording: Recording,
+        monitoring: Monitoring,
     ) -> None:
-        """Describe a listener; ``dialer`` opens connections to its upstreams.
-
-        ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
-        ``left`` returns whether the other end of a connection that is not read from is gone,
-        ``guard`` who may do what (None: everybody may do everything), and ``formats`` what the
-        upstreams speak (None: requests go on as they come).
-        """
+        """Serve the dialect on the loop; ``limits`` are those of one request."""
         self.loop = loop
         self.dialect = dialect
         self.name = dialect.value
-        self.dialer = dialer
-        self.formats = formats
         self.limits = limits
-        self.control = control
-        self.recorder = recorder
-        self.admission = admission
-        self.gates = gates
-        self.order = WriteOrder(recorder.deletes)
-        self.acknowledgements = acknowledgements
-        self.notify = notify
-        self.left = left
-        self.metrics = metrics
-        self.guard = guard
+        self.dialer = upstreams.dialer
+        self.formats = upstreams.formats
+        self.control = enforcement.control
+        self.gates = enforcement.gates
+        self.notify = enforcement.notify
+        self.guard = enforcement.guard
+        self.recorder = recording.recorder
+        self.admission = recording.admission
+        self.acknowledgements = recording.acknowledgements
+        self.metrics = metrics = monitoring.metrics
+        self.identification = monitoring.identification
+        self.order = WriteOrder(recording.recorder.deletes)
         self.timings = metrics.timings_of(self.name)
-        self.identification = identification
-        self.log = ListenerLog(self.name, epoch, perf_counter)
-        self.sessions: set[Session] = set()
+        self.log = ListenerLog(self.name, monitoring.epoch, perf_counter)
+        self.sessions: set[ServedSession] = set()
+        self.has_left: Callable[[asyncio.BaseTransport], bool] = has_left
+        """Returns whether the other end of a connection that is not read from is gone."""
         self.max_bytes_per_turn = _TURN
         """Bytes of one request that are parsed before other connections get a turn."""
         self.most_connections = 0
-        """Of clients, to all listeners of the process; 0 for any number."""
+        """Limit of the clients of all listeners of the process; 0: no limit."""
         self.holdings = Holdings(metrics, LimitSettings().waiting_bytes)
         """Bytes kept for clients, counted together for all listeners of the process."""
         self.keep_alive_seconds = KEEP_ALIVE_SECONDS
@@ -101,15 +161,20 @@ class Endpoint:
         self._uncounted: list[Pattern] = []
         """The kinds of which requests came or ended since ``count``."""
         self.received_bytes = 0
-        """From clients, since ``count``."""
+        """Bytes from clients since ``count``."""
         self.sent_bytes = 0
-        """To clients, likewise."""
+        """Bytes to clients since ``count``."""
         self.now = perf_counter()
-        """When a request was observed last, or ``count`` was called: a clock that costs nothing."""
+        """Time of the last observed request or ``count``: a clock that costs nothing."""
         self._sample = self.timings.each
         self._every = self._left = 1
         self._observed = 0
         metrics.before_settling(self.name, self.count)
+
+    def facts(self, permit: Permit | None = None) -> Facts:
+        """Return the facts by which requests of a client with the permit are judged."""
+        origin = None if permit is None else permit.origin
+        return Facts(self.control, self.gates, self.guard, permit, origin, self.order)
 
     def count(self) -> None:
         """Count bytes and requests of known kinds, which come too fast to be counted one by one."""
@@ -178,7 +243,7 @@ class Endpoint:
 
     @property
     def looks_closer(self) -> bool:
-        """Whether watched writes wait for the disk or are changed before they are forwarded."""
+        """True if watched writes wait for the disk, or are changed before they are forwarded."""
         return self.admission.syncs_each or bool(self.notify.asked)
 
     def undone(self, table: str) -> list[Exchange]:

@@ -17,7 +17,6 @@ from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.forwarding import Forwarder
 from headgate.observer.sessions.requests.holdings import UNANSWERED
 from headgate.observer.sessions.write_rules import (
-    Facts,
     Hold,
     JournalAndForward,
     Refuse,
@@ -54,7 +53,7 @@ class RequestDispatcher:
         self._forwarder = forwarder
         self._answers = answers
         self._go_on_after = go_on_after
-        self.facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
+        self.facts = endpoint.facts()
         """What the client's requests are judged by."""
         self.permit: Permit | None = None
         """What the guard knows of the client; None where nothing hangs on that."""
@@ -72,18 +71,16 @@ class RequestDispatcher:
         guard = endpoint.guard
         if client is None or guard is None:
             self.permit = None
-            self.facts = Facts(endpoint.control, endpoint.gates, order=endpoint.order)
+            self.facts = endpoint.facts()
             return
         peer = self._log.peer
         if peer and not guard.admits(peer[0]):
             self._connections.abort()
             return
         permit = self.permit = guard.permit(client.get_extra_info("peercert"))
-        origin = None
         if permit is not None:
             self.cleared = guard.cleared(permit)
-            origin = permit.origin
-        self.facts = Facts(endpoint.control, endpoint.gates, guard, permit, origin, endpoint.order)
+        self.facts = endpoint.facts(permit)
 
     def holds(self) -> bool:
         """Return whether a request is held."""
@@ -274,7 +271,7 @@ class RequestDispatcher:
         """Return whether nobody waits for the answer to the request that a gate holds."""
         connections = self._connections
         client = connections.client
-        return client is None or connections.eof or self._endpoint.left(client)
+        return client is None or connections.eof or self._endpoint.has_left(client)
 
     def gate_in_the_way(self) -> Gate | None:
         """Return the gate that is closed to the request that a gate held."""
