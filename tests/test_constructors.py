@@ -31,7 +31,6 @@ MANY_ARGUMENTS = {
     "observer.publishing.Publisher": "its clock, its ways of being called later, and its limits",
     "observer.recording.Recorder": "its clocks and ways of being called later are functions",
     "observer.security.TlsServer": "the keys of the section of the configuration",
-    "observer.sessions.Endpoint": "what all sessions of a listener share",
     "spark.ChangesReader": "what one read of changes needs to know of its run",
 }
 """Classes with more arguments than ``MAX_ARGUMENTS``, and why each is one idea."""

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scene import OK, Scene, answered, close_gate, messages, put
 
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.sessions.requests import forwarding, holdings, intake
-from headgate.observer.sessions.requests.holdings import LARGE, Holdings
+from headgate.observer.sessions import holdings
+from headgate.observer.sessions.holdings import LARGE, Holdings
+from headgate.observer.sessions.requests import forwarding, intake
 
 LIMIT = 2000
 

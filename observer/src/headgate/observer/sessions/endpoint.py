@@ -24,9 +24,9 @@ from headgate.observer.security.permits import Permit
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.connection_pair import has_left
 from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.holdings import Holdings
 from headgate.observer.sessions.replies import KnownReplies
 from headgate.observer.sessions.reply_states import ANSWERED, ExchangeState
-from headgate.observer.sessions.requests.holdings import Holdings
 from headgate.observer.sessions.sweeping import Swept
 from headgate.observer.sessions.write_rules import Facts
 from headgate.observer.upstreams.dialing import Dialer

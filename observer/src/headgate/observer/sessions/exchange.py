@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from time import perf_counter
 from typing import Final, final
 
-from headgate.hbase import Method, Pattern
+from headgate.hbase import Dialect, Method, Pattern, method_of
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import JournalledRequest, Recorder, changes_cells
 from headgate.observer.sessions.reply_states import WAITING, ExchangeState
-from headgate.wire import Message
+from headgate.observer.upstreams.asking import PING
+from headgate.wire import Message, MessageType, Protocol, write_header
 
+_clock: Final = perf_counter
 _NAMED: Final = 100  # requests that one line of the log may name
 _MOST_TABLES: Final = 64  # tables that one connection remembers by their names
 _EVERY_TABLE: Final = ""  # the name of none
@@ -80,6 +83,22 @@ class Exchange:
 def number_of(message: Message) -> bytes:
     """Return a message's sequence number as in strict binary: four bytes, the highest first."""
     return message.seqid.to_bytes(4, signed=True)
+
+
+def own_call(dialect: Dialect, protocol: Protocol, *, framed: bool) -> tuple[Exchange, bytes, int]:
+    """Return the exchange of an observer's own call, its bytes, and where its arguments begin.
+
+    The client sees nothing of it. HBase's Thrift servers answer it by themselves, in some 50 us: no
+    region server hears of it.
+    """
+    exchange = Exchange(method_of(dialect, PING), (), None)
+    exchange.hidden = True
+    exchange.number = bytes(4)
+    exchange.forwarded = _clock()
+    head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
+    if framed:
+        head = (len(head) + 1).to_bytes(4) + head
+    return exchange, head + b"\x00", len(head)
 
 
 def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:

@@ -19,7 +19,7 @@ from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.security.tls import TlsServer, listening_sockets
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.requests.holdings import Holdings
+from headgate.observer.sessions.holdings import Holdings
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Sweeper
 from headgate.observer.starting import ObserverAddresses, StartError

@@ -15,7 +15,13 @@ from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import changes_cells
 from headgate.observer.sessions.connection_pair import PIPELINE_FULL, ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.exchange import Exchange, UnconfirmedTables, named, writes_of
+from headgate.observer.sessions.exchange import (
+    Exchange,
+    UnconfirmedTables,
+    named,
+    own_call,
+    writes_of,
+)
 from headgate.observer.sessions.replies import REPLY_LIMITS
 from headgate.observer.sessions.reply_states import (
     ALL_ANSWERED,
@@ -47,7 +53,6 @@ from headgate.observer.sessions.reply_states import (
     PassageState,
     StreamState,
 )
-from headgate.observer.sessions.requests.own_calls import own_call
 from headgate.observer.sessions.resync_mark import ResyncMark
 from headgate.wire import Message, MessageReader, MessageType, Protocol, ProtocolError, Transport
 

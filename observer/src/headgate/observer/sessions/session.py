@@ -22,8 +22,8 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.requests.answers import Answers
+from headgate.observer.sessions.requests.idleness import Idleness
 from headgate.observer.sessions.requests.intake import RequestIntake
-from headgate.observer.sessions.requests.own_calls import Idleness
 from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 from headgate.observer.upstreams.pinning import PinnedConnection

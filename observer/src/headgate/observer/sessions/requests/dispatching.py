@@ -13,9 +13,9 @@ from headgate.observer.security.permits import Permit
 from headgate.observer.sessions.connection_pair import HELD, ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.holdings import UNANSWERED
 from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.forwarding import Forwarder
-from headgate.observer.sessions.requests.holdings import UNANSWERED
 from headgate.observer.sessions.write_rules import (
     Hold,
     JournalAndForward,

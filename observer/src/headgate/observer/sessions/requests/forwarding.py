@@ -11,8 +11,8 @@ from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.sessions.connection_pair import ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, number_of
+from headgate.observer.sessions.holdings import COUNTED
 from headgate.observer.sessions.pipeline import Pipeline
-from headgate.observer.sessions.requests.holdings import COUNTED
 from headgate.wire import Message
 
 _clock: Final = perf_counter

@@ -13,12 +13,12 @@ from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.sessions.connection_pair import OTHERS, STOPPED, TURN, ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.holdings import LARGE
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.dispatching import RequestDispatcher
 from headgate.observer.sessions.requests.forwarding import Forwarder
-from headgate.observer.sessions.requests.holdings import LARGE
 from headgate.observer.sessions.write_rules import FORWARD, judge_known
 from headgate.observer.upstreams.circles import (
     CHECKS,

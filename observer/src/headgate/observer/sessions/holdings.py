@@ -11,7 +11,7 @@ import structlog
 
 from headgate.observer.monitoring.metrics import Metrics
 
-_log = structlog.get_logger("headgate.observer.sessions.requests.holdings")
+_log = structlog.get_logger("headgate.observer.sessions.holdings")
 
 LARGE: Final = 64 * 1024
 """Bytes from which on a connection is counted: with less of them it holds as much in any case."""

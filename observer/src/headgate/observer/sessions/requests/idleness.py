@@ -1,35 +1,13 @@
-"""Calls of the observer's own on a client's connection to HBase, of which the client sees nothing.
-
-HBase's Thrift servers answer them by themselves, in some 50 us: no region server hears of them.
-"""
+"""A client that is quiet, and the calls that keep its connection to HBase meanwhile."""
 
 from __future__ import annotations
 
 from time import perf_counter
 from typing import Final, Protocol
 
-from headgate.hbase import Dialect, method_of
-from headgate.observer.sessions.exchange import Exchange
-from headgate.observer.upstreams.asking import PING
 from headgate.observer.upstreams.scanners import OpenScanners
-from headgate.wire import MessageType, write_header
-from headgate.wire import Protocol as WireProtocol
 
 _clock: Final = perf_counter
-
-
-def own_call(
-    dialect: Dialect, protocol: WireProtocol, *, framed: bool
-) -> tuple[Exchange, bytes, int]:
-    """Return the exchange of a call of our own, its bytes, and where its arguments begin."""
-    exchange = Exchange(method_of(dialect, PING), (), None)
-    exchange.hidden = True
-    exchange.number = bytes(4)
-    exchange.forwarded = _clock()
-    head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
-    if framed:
-        head = (len(head) + 1).to_bytes(4) + head
-    return exchange, head + b"\x00", len(head)
 
 
 class Forwarded(Protocol):
