@@ -20,12 +20,14 @@ from headgate.engine import (
     FirstChanges,
     FlowId,
     Launch,
+    Metric,
     Produced,
     RunFailed,
     RunPurpose,
     SequenceBound,
     SpecificationChanged,
     Tick,
+    ValueBound,
     WatchedContainer,
     check_invariants,
 )
@@ -227,6 +229,19 @@ def test_of_another_container_of_a_table_that_is_read_already_everything_is_new(
     tester.finish("step")
     edit(tester, dataflow(step(1e9, IN, SIDE), containers=containers))
     assert tester.engine.actions["step"].seen.position(updates_topic("in"), 0) == GONE
+
+
+def test_a_run_that_an_edit_launches_is_shown_everything_of_another_container():
+    containers = (container(ONE), container(TWO, name=SIDE))
+    tester = EngineTester(dataflow(step(1), containers=containers), answering=False)
+    write(tester)
+    tester.finish("step")
+    by_value = Bound("k", IN, value=ValueBound(Metric.CHANGED, 0.01))
+    edit_running(tester, dataflow(replace(step(), bounds=(by_value,)), containers=containers))
+    write(tester)
+    assert len(tester.launches("step")) == 1  # it waits for a scan of the container
+    edit_running(tester, dataflow(step(1, IN, SIDE), containers=containers))
+    assert tester.launches("step")[1].since.position(updates_topic("in"), 0) == GONE
 
 
 def shown_from_the_submit(*reads: ContainerId) -> ActionSpec:

@@ -168,10 +168,10 @@ class Engine:
             self.state.now = stimulus.now
             self._clocks.begin()
             self._policies.all_hear(Notice.BEGUN)
-            self._evaluator.ask_again()
             if self._read_before is not None:
                 self._changes.begin_anew(self._read_before)
                 self._read_before = None
+            self._evaluator.ask_again()
             self._answers.expire()
         elif stimulus.now != self.state.now:
             self._time_moves(stimulus.now)

@@ -79,13 +79,14 @@ class SpecificationChanges:
         self._reads.scan_unknown()
         self._clocks.start_all()
         self._policies.all_hear(Notice.BEGUN)
+        # Before anything is evaluated: a run that is launched now reads what the edit says.
+        self.begin_anew(before.read)
         self._evaluator.ask_again()
         self._evaluator.take_up(state.actions.values())
         for action in state.actions.values():
             # With a definition code may have changed, too: a runnable may say something else now.
             if state.stages.forget_answer(action.name):
                 self._evaluator.wake(action, _CHANGED)
-        self.begin_anew(before.read)
         other = [a for a in state.actions.values() if any(p not in kept for p in _places(a))]
         for action in dict.fromkeys((*changed, *other)):
             if action.parts and action.moments.write:
