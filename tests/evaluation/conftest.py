@@ -1,8 +1,9 @@
-"""The evaluations are imported from the folder above ``tests``, and find the examples."""
+"""The evaluations are imported from the folder above ``tests``, the examples from theirs."""
 
 import sys
 from pathlib import Path
 
-ROOT = str(Path(__file__).parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
+ROOT = Path(__file__).parents[2]
+for folder in (str(ROOT), str(ROOT / "examples")):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

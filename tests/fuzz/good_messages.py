@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -165,11 +165,14 @@ def samples(kind: str) -> Callable[[], list[bytes]]:
     """Return what reads the stored messages of all versions; ``kind`` is UPDATES or CONTROLS."""
 
     def found() -> list[bytes]:
-        folder = _TESTS / "events" / "samples"
+        formats = _TESTS / "formats"
+        if str(formats) not in sys.path:
+            sys.path.append(str(formats))
+        names = getattr(import_module("stored_formats.messages"), kind)
         return [
-            (program.with_suffix("") / f"{name}.msgpack").read_bytes()
-            for program in sorted(folder.glob("version_*.py"))
-            for name in runpy.run_path(str(program))[kind]
+            (version / f"{name}.msgpack").read_bytes()
+            for version in sorted((formats / "samples" / "messages").iterdir())
+            for name in names
         ]
 
     return found

@@ -206,7 +206,7 @@ class Place:
         while self.publish():
             pass
         for messages in self.topic:
-            messages.append(BarrierMark(VERSION, "observer", 1, 0, request.id, 1))
+            messages.append(BarrierMark(VERSION, "observer", 1, 0, request.id, PARTITIONS))
         return True
 
     def read(self) -> bool:

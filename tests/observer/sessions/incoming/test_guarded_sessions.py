@@ -37,13 +37,8 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.recent_deletes import RecentDeletes
 from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.permits import Permit, Refusal
-from headgate.observer.sessions.endpoint import (
-    Endpoint,
-    Enforcement,
-    Monitoring,
-    Recording,
-    Upstreams,
-)
+from headgate.observer.sessions import endpoint as listener
+from headgate.observer.sessions.endpoint import Endpoint, Enforcement, Monitoring, Recording
 from headgate.observer.sessions.requests import dispatching
 from headgate.observer.sessions.session import Session
 from headgate.settings import KeyRing, agent_write
@@ -109,17 +104,15 @@ class Scene:
         notify = NotifyColumns(limit_bytes=10_000)
         control = ControlState(notify)
         control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
+        gates = WriteGates(hold_seconds=5.0, clock=lambda: 0.0)
+        disk = cast("Any", SimpleNamespace(syncs_each=False))
         self.endpoint = Endpoint(
             loop=cast("asyncio.AbstractEventLoop", None),
             dialect=dialect,
             limits=Limits(),
-            upstreams=Upstreams(cast("Any", None)),
-            enforcement=Enforcement(
-                control, WriteGates(hold_seconds=5.0, clock=lambda: 0.0), notify
-            ),
-            recording=Recording(
-                cast("Any", self.recorder), cast("Any", SimpleNamespace(syncs_each=False))
-            ),
+            upstreams=listener.Upstreams(cast("Any", None)),
+            enforcement=Enforcement(control, gates, notify),
+            recording=Recording(cast("Any", self.recorder), disk),
             monitoring=Monitoring(self.metrics),
         )
 

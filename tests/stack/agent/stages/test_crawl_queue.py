@@ -55,10 +55,8 @@ class Crawl:
 
     def __init__(self, stand: Any) -> None:
         self._stand = stand
-        self.tables = {
-            kind: stand.stack.table(f"queue-{kind}", families=[family])
-            for kind, family in (("pages", "p"), ("sites", "s"), ("scores", "q"))
-        }
+        names = ("pages", "sites", "scores")
+        self.tables = {name: f"queue-{name}-{stand.identity}" for name in names}
         self.crawler = Crawler(Web(PAGES, 6, seed=1), at_once=15, again=3)
         text = FILE.read_text().replace("name: crawl-queue", f"name: crawl-queue-{stand.identity}")
         for kind, table in self.tables.items():

@@ -110,11 +110,8 @@ class Pipeline:
             if head.state is BEGUN and before is not None:
                 # The common case: as in ``append``, but the exchange is used again.
                 stream = self._stream
-                if (
-                    before.writes
-                    and not stream.earlier_over
-                    and head.tables[0] not in self._unconfirmed.names
-                ):
+                unsure = before.writes and not stream.earlier_over
+                if unsure and head.tables[0] not in self._unconfirmed.names:
                     self._unconfirmed.add(head)
                 self._stream = stream.after[REPLY_ASSUMED]
                 self._endpoint.note_answered(before)
@@ -466,10 +463,7 @@ class Pipeline:
         return [each for each in self.in_flight if each.state is WAITING and not each.hidden]
 
     def undone(self, table: str) -> list[Exchange]:
-        """Return the requests whose replies prove that earlier writes of the table were applied.
-
-        Where nothing in flight can prove that, HBase is asked.
-        """
+        """Return requests that prove earlier writes of a table; HBase is asked where none does."""
         writes = writes_of(table, self.in_flight)
         if self._stream.earlier_over:
             return [exchange for exchange in writes if exchange.state is WAITING]
