@@ -148,6 +148,29 @@ def test_who_goes_on_after_a_restart_knows_when_others_were_heard():
     assert again.doubtful(told("b", (103.0, (b"r",)))) == []
 
 
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_rows_are_in_doubt_after_the_clocks_of_their_hosts_were_set_back(first):
+    second = {"a": "b", "b": "a"}[first]
+    rivals = Rivals([("a", DAY)])
+    rivals.doubtful(told(first, (100.0, (b"r",))))
+    assert rivals.doubtful(told(second, (100.0, (b"r", b"s")))) == [0, 1]
+
+
+def test_a_clock_that_was_set_back_leaves_no_doubt_behind():
+    rivals = Rivals([("a", DAY), ("b", DAY)])
+    for observer in ("a", "b"):
+        rivals.doubtful(told(observer, (100.0, (b"r",))))
+    rivals.doubtful(told("a", (103.0, (b"r",))))
+    assert rivals.doubtful(told("b", (103.5, (b"r", b"s")))) == [0]
+
+
+def test_a_table_that_changed_after_a_clock_was_set_back_may_have_been_written_meanwhile():
+    assert Rivals([("a", DAY)]).changed("a", 100.0)
+
+
 def test_a_row_of_the_generation_before_is_remembered():
     rivals = Rivals()
     for observer, received, row in (("b", 95.0, b"x"), ("a", 100.0, b"y"), ("b", 99.0, b"z")):

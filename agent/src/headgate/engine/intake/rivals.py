@@ -18,7 +18,10 @@ _LATE = 10.0
 _MOST = 1_000_000
 """Rows in one generation: at 300,000 a second those of 3 seconds; 0.1 GB."""
 _SILENT = 1200.0
-"""Seconds for which an observer is remembered that publishes nothing."""
+"""Seconds for which an observer is remembered that publishes nothing. An observer that goes back by
+more has had its clock set back."""
+_ANYBODY = ""
+"""Stands for the observers that may have been forgotten when a clock was set back."""
 _NEVER = float("-inf")
 
 _RECEIVED = attrgetter("received")
@@ -50,10 +53,13 @@ class Rivals:
 
     def note(self, batch: UpdateBatch) -> None:
         """Note that an observer published, where no row is of interest."""
-        self._note(batch.observer, max(map(_RECEIVED, batch.requests)))
+        newest = max(map(_RECEIVED, batch.requests))
+        self._follow_clock(batch.observer, newest)
+        self._note(batch.observer, newest)
 
     def changed(self, observer: str, received: float) -> bool:
         """Note a change of the whole table; return whether another may have written meanwhile."""
+        self._follow_clock(observer, received)
         rivalled = self._others(observer) >= received - _TOGETHER
         self._hear(observer, received)
         self._since = max(self._since, received)
@@ -61,13 +67,15 @@ class Rivals:
 
     def doubtful(self, batch: UpdateBatch) -> list[int]:
         """Return the positions of cells that may have been written before what came before."""
+        newest = max(map(_RECEIVED, batch.requests))
+        self._follow_clock(batch.observer, newest)
         if len(self.newest) == 1 and batch.observer in self.newest:
-            self.note(batch)
+            self._note(batch.observer, newest)
             return []
         others = self._others(batch.observer)
-        times = list(map(_RECEIVED, batch.requests))
         # A message may hold requests of minutes, where Kafka was away for as long.
-        newest, oldest = max(times), min(times)
+        times = list(map(_RECEIVED, batch.requests))
+        oldest = min(times)
         if others < oldest - _TOGETHER - _LATE:
             self._note(batch.observer, newest)
             return []
@@ -104,6 +112,16 @@ class Rivals:
             if other >= received - _TOGETHER:
                 found.append(place)
         return found
+
+    def _follow_clock(self, observer: str, received: float) -> None:
+        """Begin anew where an observer's clock was set back: all that comes now is in doubt.
+
+        Times from before are later than those of now, and would say that others are gone.
+        """
+        if received < self.newest.get(observer, _NEVER) - _SILENT:
+            self.newest = dict.fromkeys((*self.newest, _ANYBODY), received)
+            self._rows, self._former = {}, {}
+            self._since = self._begun = received
 
     def _note(self, observer: str, received: float) -> None:
         self._hear(observer, received)
