@@ -105,13 +105,13 @@ def test_events_with_texts_of_strangers_are_counted_together_in_the_end() -> Non
 def test_warnings_of_libraries_are_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     configure_log(as_json=True)
     for number in range(1_000):
-        logging.getLogger("uvicorn.error").warning("Invalid request %d", number)
-        logging.getLogger("uvicorn.error").info("hidden")
+        logging.getLogger("urllib3.connectionpool").warning("Invalid request %d", number)
+        logging.getLogger("urllib3.connectionpool").info("hidden")
 
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert len(lines) == 20
     assert lines[0]["event"] == "Invalid request 0"
-    assert (lines[0]["level"], lines[0]["logger"]) == ("warning", "uvicorn.error")
+    assert (lines[0]["level"], lines[0]["logger"]) == ("warning", "urllib3.connectionpool")
     assert "template" not in lines[0]
 
 

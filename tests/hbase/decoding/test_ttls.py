@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.events import NO_TTL
-from headgate.hbase import Dialect, Write, decode_request, judge
+from headgate.hbase import Cells, Dialect, Write, decode_request, judge
 from headgate.wire import Message, MessageReader
 
 NINE_SECONDS = (9000).to_bytes(8)
@@ -149,3 +149,10 @@ def test_an_increment_keeps_it_with_the_counter_of_the_reply(encoder):
     judgement = judge(Dialect.THRIFT2, decoded(Dialect.THRIFT2, data), read(reply))
 
     assert judgement.cells.every_ttl() == (9000,)
+
+
+def test_a_row_without_cells_gives_none_a_time_to_live() -> None:
+    """Read in parts, such a row once made another list of times to live than read whole."""
+    cells = Cells(bytearray(1), [b"r"], [b"f:a"], [-1], [b"1"])
+    cells.give_ttls(1, [])
+    assert cells.ttls == []

@@ -56,6 +56,8 @@ class Cells(Struct):
 
     def give_ttls(self, first: int, ttls: Sequence[int]) -> None:
         """Give the cells from ``first`` on, which are the last ones, times to live."""
+        if not ttls:
+            return  # as of a row without cells
         known = self.ttls
         known.extend([NO_TTL] * (first - len(known)))
         known.extend(ttls)
